@@ -219,6 +219,29 @@ DEDUP_IDS_MAX = 1_000_000
 #: Dedup ids of one topic forgotten in one sweep.
 SWEEP_DEDUP_MAX = 20_000
 
+# Publishers that number their messages.
+#: Numbers and epochs: what a signed number of 64 bits holds.
+SEQUENCE_MAX = 2**63 - 1
+#: How long messages behind a gap are held back; a topic may say otherwise, up to an hour.
+GAP_TIMEOUT_S_DEFAULT = 30
+GAP_TIMEOUT_S_MAX = 3_600
+#: How long a publisher that is silent is remembered; a topic may say otherwise: from the time that
+#: an official client goes on repeating a publish, up to the longest retention.
+PUBLISHER_LIFE_S_DEFAULT = 604_800
+PUBLISHER_LIFE_S_MIN = 600
+PUBLISHER_LIFE_S_MAX = 2_678_400
+#: Publishers that one topic remembers; one more is refused until others are forgotten.
+PUBLISHERS_MAX = 10_000
+#: Numbers of one publisher, and of a whole topic, whose messages are known; older ones are refused.
+PUBLISHER_NUMBERS_MAX = 1_000
+TOPIC_NUMBERS_MAX = 200_000
+#: Messages of one publisher held back behind gaps: then it is told to fill the gap first.
+PUBLISHER_HELD_MAX = 1_000
+#: Messages of one topic that a gap has moved behind later ones, and that the log still has.
+MOVED_MAX = 1_000_000
+#: Publishers of one topic forgotten in one sweep.
+SWEEP_PUBLISHERS_MAX = 2_000
+
 # Lists.
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000

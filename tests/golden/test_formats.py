@@ -18,6 +18,10 @@ from fanlog.core import records
 from fanlog.core.records import (
     AddressRecord,
     AgendaChunk,
+    ForgottenRecord,
+    NumbersRecord,
+    PlaceRecord,
+    PublisherRecord,
     RememberedAnswer,
     ReopenedChunk,
     RequestRecord,
@@ -158,6 +162,21 @@ RECORDS = {
         "6b" + "00000002" + "09" + "0000000000000001",
         AgendaChunk(PartitionId(2), 9, 1, BitMap64([65_536, *range(70_000, 71_000)])),
     ),
+    "record-v1-place.bin": (
+        "6f" + "00000002" + "0000000000000009",
+        PlaceRecord(PartitionId(2), 9, (7, 3)),
+    ),
+    "record-v1-publisher.bin": (
+        "6d" + "00000002" + "000102030405060708090a0b0c0d0e0f",
+        PublisherRecord(PartitionId(2), bytes(range(16)), 3, 2**63 - 1, 7, 1_700_000_000.25),
+    ),
+    "record-v1-numbers.bin": (
+        "6e" + "00000002" + "000102030405060708090a0b0c0d0e0f" + "0000000000000007",
+        NumbersRecord(
+            PartitionId(2), bytes(range(16)), 7, 9, 1_700_000_000.25, bytes(range(16, 32))
+        ),
+    ),
+    "record-v1-forgotten.bin": ("66" + "00000002", ForgottenRecord(PartitionId(2), 7, 3)),
     "record-v1-made-topic.bin": (
         "54" + "0000000000000001",
         TopicRecord(

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from google.api_core.exceptions import InvalidArgument
+from google.api_core.exceptions import FailedPrecondition, InvalidArgument
 from google.protobuf import json_format
 from google.pubsub_v1.types import Subscription
 
@@ -87,3 +87,31 @@ def test_settings(server, row):
     with pytest.raises(InvalidArgument) as refused:
         server.subscriber.create_subscription(request=Subscription(request), retry=None)
     assert sentence in refused.value.message
+
+
+@pytest.mark.parametrize("row", rows_of("Numbers of publishers"), ids=lambda row: row[2][:70])
+def test_numbers(server, row):
+    labels, before, message = (cell.strip("`") for cell in row[:3])
+    answer = row[3]
+    sentence = said(answer) if answer != "known" else None
+    if message == "made":
+        with pytest.raises(InvalidArgument) as refused:
+            server.topic(labels=json.loads(labels))
+        assert sentence in refused.value.message
+        return
+    topic = server.topic(labels=json.loads(labels))
+    known = set()
+    for one in before.split() if before != "(none)" else ():
+        epoch, _, number = one.removeprefix("e").rpartition(":")
+        more = {"fanlog-publisher-epoch": epoch} if epoch else {}
+        attributes = {"fanlog-publisher": "p", "fanlog-sequence": number, **more}
+        known.update(server.publish(topic, b"x", **attributes))
+    attributes = {"fanlog-publisher": "p", **json.loads(message)}
+    if sentence is None:
+        [message_id] = server.publish(topic, b"x", **attributes)
+        assert (message_id in known) == (answer == "known")
+        return
+    with pytest.raises((InvalidArgument, FailedPrecondition)) as refused:
+        server.publish(topic, b"x", **attributes)
+    assert sentence in refused.value.message
+    assert "messages[0]" in refused.value.message

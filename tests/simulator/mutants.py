@@ -1,7 +1,6 @@
 """Planted bugs: small patches of the real code, each of which some checker must notice.
 
-They prove that the simulator bites. Each names the number of seeds, from 0 on, within which it is
-found; the list is run by the test suite, and by `python -m simulator --mutants`.
+Each names the number of seeds within which `python -m simulator --mutants` and the tests find it.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ from simulator import (
     leaving_mutants,
     replay_mutants,
     schedule_mutants,
+    sequence_mutants,
     single_mutants,
     sink_mutants,
     slot_mutants,
@@ -70,6 +70,7 @@ __all__ = [
     "planted",
     "replay_mutants",
     "schedule_mutants",
+    "sequence_mutants",
     "single_mutants",
     "sink_mutants",
     "slot_mutants",

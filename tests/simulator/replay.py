@@ -32,6 +32,7 @@ from simulator.ledger import EPSILON_S, Account, Ledger
 from simulator.meanings import is_matched, is_pattern
 from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
+from simulator.sequences import is_numbered
 from simulator.settles import Settles
 from simulator.singles import is_single
 from simulator.tracing import traced_rightly
@@ -135,7 +136,9 @@ class Replay:
             if isinstance(change, TopicRecord):
                 new_topics += self._topic_changed(change)
         for change in committed.changes:
-            if isinstance(change, SubscriptionRecord) and not is_single(change.subscription):
+            if isinstance(change, SubscriptionRecord) and not (
+                is_single(change.subscription) or is_numbered(change.subscription)
+            ):
                 self._subscription_changed(entry, committed, change)
         new = {partition for topic in new_topics for partition in topic.partitions}
         for head in committed.heads:

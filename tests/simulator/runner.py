@@ -32,6 +32,7 @@ from simulator.chronicle import (
 from simulator.outside import seen_from_outside
 from simulator.push_witness import new_senders
 from simulator.replay import Replay
+from simulator.sequences import numbers_kept
 from simulator.singles import came_once_and_in_order
 from simulator.story import live
 from simulator.world import World
@@ -124,6 +125,7 @@ def run_seed(
     if not world.mistakes and not violations:
         outside += seen_from_outside(world.chronicle, replay.ledgers(), replay.end_s)
         outside += came_once_and_in_order(world.chronicle)
+        outside += numbers_kept(world.chronicle)
     sentences = (
         *(f"broke: {mistake}" for mistake in world.mistakes),
         *world.broken,

@@ -36,6 +36,7 @@ from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
 from simulator.schedulers import scheduler
+from simulator.sequences import sequencer
 from simulator.singles import single
 from simulator.sinkers import sinker
 from simulator.world import Lost, World
@@ -78,6 +79,7 @@ async def _plot(world: World) -> None:
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
         *[single] * temper.singles,
+        *[sequencer] * temper.sequencers,
         *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
     ]

@@ -21,6 +21,8 @@ SCHEDULES = 0.15
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
 SINGLES = 0.15
+#: Part of the worlds in which some number their messages.
+SEQUENCERS = 0.2
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
 #: Share of worlds in which somebody looks.
@@ -43,6 +45,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
+    temper = temper.with_sequencers(random.Random(f"{seed}: sequences"))
     temper = temper.with_nack_kinds(random.Random(f"{seed}: nack kinds"))
     temper = temper.with_terms(random.Random(f"{seed}: terms"))
     if temper.terms:
@@ -131,6 +134,8 @@ class Temper:
     nack_kinds: bool = False
     #: So many have a topic with an order, and want each of its messages at most once.
     singles: int = 0
+    #: So many have a topic, and number what they publish to it.
+    sequencers: int = 0
     #: So many look at messages, and purge them.
     inspectors: int = 0
     #: So many make and change schedules.
@@ -261,6 +266,10 @@ class Temper:
     def with_singles(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as want messages at most once."""
         return replace(self, singles=rng.choice((1, 2))) if rng.random() < SINGLES else self
+
+    def with_sequencers(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as number their messages."""
+        return replace(self, sequencers=rng.choice((1, 2))) if rng.random() < SEQUENCERS else self
 
     def with_nack_kinds(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as nack in other ways, too."""

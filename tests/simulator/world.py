@@ -103,6 +103,7 @@ class World:
         self.nack_rng = random.Random(f"{seed}: nacks")
         #: Those who want messages at most once.
         self.singles = 0
+        self.sequencers = 0
         self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None

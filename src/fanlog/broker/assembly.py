@@ -23,6 +23,7 @@ from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.gaps import Gaps
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.revising import Revising
@@ -60,6 +61,7 @@ from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
 from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
@@ -186,6 +188,7 @@ def build_broker(
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
     due_times = DueTimes(ledger, store, clock, feeds)
+    gaps = Gaps(ledger, clock, metrics, feeds)
     consumers = Consumers(
         *(ledger, store, clock, metrics, access),
         *(feeds, filtering, decisions),
@@ -236,8 +239,10 @@ def build_broker(
         consumers=consumers,
         shares=shares,
         due_times=due_times,
+        gaps=gaps,
         movers=Movers(),
         admission=admission,
+        numbering=Numbering(ledger, clock, metrics, gaps),
         tiers=tiers,
         spare=spare,
         retention=retention,

@@ -35,6 +35,7 @@ from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.gaps import Gaps
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.shares import Shares
@@ -58,6 +59,7 @@ from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
 from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
@@ -80,6 +82,7 @@ from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.log.batch import Body
 from fanlog.model import attributes
 from fanlog.model.resources import PartitionId, Subscription, Topic
+from fanlog.model.sequences import Numbered
 from fanlog.model.server_rules import ServerRules
 
 
@@ -111,9 +114,11 @@ class Broker:
     consumers: Consumers
     shares: Shares
     due_times: DueTimes
+    gaps: Gaps
     movers: Movers
     #: Of messages that are to be published.
     admission: PublishAdmission
+    numbering: Numbering
     # Retention and tiers.
     tiers: Tiers
     spare: Spare
@@ -191,6 +196,7 @@ class Broker:
         await self.ledger.drain()
         self.decisions.stop()
         self.due_times.stop()
+        self.gaps.stop()
         self.ledger.close()
 
     async def sweep(self) -> None:
@@ -244,6 +250,27 @@ class Broker:
             await self.ledger.sync()
         else:
             await transaction.commit()
+        return placed
+
+    async def publish_numbered(
+        self,
+        topic_name: str,
+        body: Body,
+        numbers: Sequence[Numbered | None],
+        dedup_ids: Sequence[str] | None = None,
+    ) -> list[Placed]:
+        """Append messages of publishers that number them, unless they are there; all or nothing.
+
+        Returns the place of each message, or of the one it repeats. Errors as for `publish`, and:
+
+        Raises:
+            FailedPrecondition: A number or an epoch is over; says the number expected next.
+        """
+        topic, body = await self.admission.admit(topic_name, body)
+        self.metrics.publish_requests += 1
+        transaction = self.ledger.begin()
+        placed = self.numbering.append(transaction, topic, body, numbers, dedup_ids)
+        await (self.ledger.sync() if transaction.is_empty else transaction.commit())
         return placed
 
     # Delivery.

@@ -85,6 +85,8 @@ class Metrics:
     publish_requests: int = 0
     #: Messages that repeated one published lately, and so were not appended.
     deduplicated: int = 0
+    #: Gaps in the numbers of publishers that were given up.
+    gaps_given_up: int = 0
     commits_failed: int = 0
     #: Ticks of schedules: published, given up, and tries to publish one that failed.
     ticks_published: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -17,7 +17,7 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
-from fanlog.model.attributes import DELIVER_AT, PUBLISHER
+from fanlog.model.attributes import DELIVER_AT, PUBLISHER, PUBLISHER_EPOCH, SEQUENCE
 
 if TYPE_CHECKING:
     from fanlog.client import Client, types
@@ -44,8 +44,20 @@ def publish(
     attr: options.Attributes = None,
     key: Annotated[str, typer.Option(help="The ordering key.")] = "",
     publisher: Annotated[
-        str, typer.Option(help="The name of the publisher, for a topic ordered by publisher.")
+        str, typer.Option(help="The name of the publisher, for its order or its numbers.")
     ] = "",
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="NUMBER",
+            help="The number of the first message among its publisher's; others count on.",
+        ),
+    ] = None,
+    publisher_epoch: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="NUMBER", help="Higher whenever the publisher counts anew."),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
@@ -81,6 +93,7 @@ def publish(
         raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
     chunks = _chunks(data, file, is_empty_allowed=bool(attr))
     attributes = _with_terms(attributes, delay, deliver_at, ttl, priority, depends_on or ())
+    _check_numbers(attributes, sequence, publisher_epoch)
     output = remote.output
     count = 0
     with remote.connect() as client:
@@ -90,7 +103,12 @@ def publish(
                 for item in chunk
             ]
             for request in _requests(messages):
-                message_ids = client.publish(name, request)
+                message_ids = client.publish(
+                    name,
+                    request,
+                    sequence=None if sequence is None else sequence + count,
+                    publisher_epoch=publisher_epoch,
+                )
                 count += len(message_ids)
                 _report(output, message_ids, is_streamed=data == "-")
     if data == "-" and not remote.json:
@@ -137,6 +155,17 @@ def pull(
             "not acknowledged: they come again after the ack deadline (unless the subscription "
             "delivers at most once); --ack acknowledges them"
         )
+
+
+def _check_numbers(
+    attributes: Mapping[str, str], sequence: int | None, publisher_epoch: int | None
+) -> None:
+    for option, number, name in (
+        ("--sequence", sequence, SEQUENCE),
+        ("--publisher-epoch", publisher_epoch, PUBLISHER_EPOCH),
+    ):
+        if number is not None and name in attributes:
+            raise InvalidArgument(f"--attr {name} and {option} say the same; give one of them")
 
 
 def _with_terms(

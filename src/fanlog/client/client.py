@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from fanlog.client.connection import Connection
 from fanlog.client.failures import CallFailed
-from fanlog.model import attributes
+from fanlog.model import attributes, sequences
 from fanlog.model import term_attributes as terms
 from fanlog.wire import types
 from fanlog.wire.schemas import BASIC, FULL
@@ -75,6 +75,9 @@ class Client(Connection):
         ttl_s: float | None = None,
         priority: int | None = None,
         depends_on: Sequence[str] = (),
+        publisher: str | None = None,
+        sequence: int | None = None,
+        publisher_epoch: int | None = None,
     ) -> list[str]:
         """Publish and return the message ids in order; the messages are durable by then.
 
@@ -84,6 +87,10 @@ class Client(Connection):
             priority: 0 to 9; higher ones are delivered first.
             depends_on: Ids of messages of the topic that are to be acknowledged first, on each
                 subscription.
+            publisher: Who publishes them.
+            sequence: The number of the first one among all of its publisher; the others count on.
+                A number that was published before is not published again.
+            publisher_epoch: A publisher that counts anew has a higher one.
         """
         asking = terms.attributes_for(
             delay_s=delay_s,
@@ -96,6 +103,14 @@ class Client(Connection):
         for message in request.messages if asking else ():
             for name, value in asking.items():
                 message.attributes[name] = value
+        if publisher is not None or sequence is not None or publisher_epoch is not None:
+            for index, message in enumerate(request.messages):
+                number = None if sequence is None else sequence + index
+                message.attributes.update(
+                    sequences.attributes_for(
+                        publisher=publisher, sequence=number, epoch=publisher_epoch
+                    )
+                )
         reply = self.call(f"{_PUBLISHER}/Publish", request, types.PublishResponse)
         return list(reply.message_ids)
 

@@ -18,13 +18,16 @@ from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap64
 
-from fanlog.core.records import AgendaChunk
+from fanlog.core.places import Places
+from fanlog.core.records import AgendaChunk, PlaceRecord
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model.resources import Offset, PartitionId
 from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms
 
 #: The list of pending messages; the one of a priority has its number.
 PENDING = 0
+#: The list of messages that are held back behind a gap in their publisher's numbers.
+HELD = PRIORITY_MAX + 1
 
 _NONE = BitMap64()
 #: A message that is due is one number, of its time and its offset: a million take 60 MB.
@@ -35,7 +38,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class Agenda:
     """The agenda of one partition."""
 
-    __slots__ = ("_chunks", "_heap", "keyed", "partition", "pending", "unread", "urgent")
+    __slots__ = ("_chunks", "_heap", "keyed", "partition", "pending", "places", "unread", "urgent")
 
     def __init__(self, partition: PartitionId) -> None:
         self.partition = partition
@@ -48,10 +51,12 @@ class Agenda:
         #: Messages with a priority above 0, by it; the highest first.
         self.urgent: dict[int, BitMap64] = {}
         self._heap: list[int] = []
+        #: Where messages stand that were, or are, held back behind a gap.
+        self.places = Places()
 
     @property
     def is_empty(self) -> bool:
-        return not self._chunks
+        return not self._chunks and not self.places
 
     @property
     def is_settling(self) -> bool:
@@ -75,6 +80,9 @@ class Agenda:
             gone = before - after
             self.pending -= gone
             self.unread -= gone
+            return
+        if record.listing == HELD:
+            self.places.hold((self.places.held - before) | after)
             return
         if record.listing not in self.urgent:
             listed = {**self.urgent, record.listing: BitMap64()}
@@ -101,22 +109,34 @@ class Agenda:
             listed = self._chunks.get((listing, chunk), _NONE) | BitMap64(offsets)
             yield AgendaChunk(self.partition, listing, chunk, listed)
 
+    def hold(self, offsets: BitMap64, released: BitMap64) -> Iterator[AgendaChunk]:
+        """The records that hold messages back behind a gap, and release others."""
+        for chunk in {offset // CURSOR_CHUNK_OFFSETS for offset in offsets | released}:
+            start = chunk * CURSOR_CHUNK_OFFSETS
+            within = BitMap64(range(start, start + CURSOR_CHUNK_OFFSETS))
+            before = self._chunks.get((HELD, chunk), _NONE)
+            listed = (before - released) | (offsets & within)
+            if listed != before:
+                yield AgendaChunk(self.partition, HELD, chunk, listed or None)
+
     def settle(self) -> Iterator[AgendaChunk]:
         """The records that forget messages that were pending and are due."""
         for (listing, chunk), listed in list(self._chunks.items()):
             if listing == PENDING and not listed.issubset(self.pending):
                 yield AgendaChunk(self.partition, PENDING, chunk, (listed & self.pending) or None)
 
-    def trim(self, start: Offset) -> Iterator[AgendaChunk]:
+    def trim(self, start: Offset) -> Iterator[AgendaChunk | PlaceRecord]:
         """The records that forget offsets below `start`, which the log does not have any more."""
+        yield from self.places.trim(self.partition, start)
         for (listing, chunk), listed in list(self._chunks.items()):
             if chunk * CURSOR_CHUNK_OFFSETS < start and listed.min() < start:
                 kept = listed.copy()
                 kept.remove_range(0, start)
                 yield AgendaChunk(self.partition, listing, chunk, kept or None)
 
-    def remove(self) -> Iterator[AgendaChunk]:
+    def remove(self) -> Iterator[AgendaChunk | PlaceRecord]:
         """The records that forget all of it."""
+        yield from self.places.remove(self.partition)
         for listing, chunk in list(self._chunks):
             yield AgendaChunk(self.partition, listing, chunk, None)
 
@@ -186,25 +206,52 @@ class AgendaTable:
         """Messages that are pending, over all partitions."""
         return sum(len(agenda.pending) for agenda in self._by_partition.values())
 
-    def apply(self, record: AgendaChunk) -> None:
-        """Change hard state. The only method that does."""
+    @property
+    def held(self) -> int:
+        """Messages that are held back behind gaps, over all partitions."""
+        return sum(len(agenda.places.held) for agenda in self._by_partition.values())
+
+    def apply(self, record: AgendaChunk | PlaceRecord) -> Sequence[Offset]:
+        """Change hard state. The only method that does.
+
+        Returns messages that were held back and have their place now.
+        """
         agenda = self._by_partition.get(record.partition)
+        placed: Sequence[Offset] = ()
         if agenda is None:
             agenda = self._by_partition[record.partition] = Agenda(record.partition)
-        agenda.apply(record)
+        if isinstance(record, PlaceRecord):
+            placed = agenda.places.apply(record)
+        else:
+            agenda.apply(record)
         if agenda.is_empty:
             del self._by_partition[record.partition]
+        return placed
+
+    def hold(
+        self, partition: PartitionId, offsets: BitMap64, released: BitMap64
+    ) -> list[AgendaChunk]:
+        """The records that hold messages back behind a gap, and release others."""
+        return list((self.find(partition) or Agenda(partition)).hold(offsets, released))
+
+    def place(
+        self, partition: PartitionId, anchor: Offset, offsets: Sequence[Offset]
+    ) -> PlaceRecord:
+        """The record of the place of messages that were held back."""
+        agenda = self.find(partition)
+        places = Places() if agenda is None else agenda.places
+        return places.place(partition, anchor, offsets)
 
     def add(self, partition: PartitionId, base: Offset, terms: Terms) -> list[AgendaChunk]:
         """The records that note what messages ask for; see `Agenda.add`."""
         return list((self.find(partition) or Agenda(partition)).add(base, terms))
 
-    def trim(self, partition: PartitionId, start: Offset) -> list[AgendaChunk]:
+    def trim(self, partition: PartitionId, start: Offset) -> list[AgendaChunk | PlaceRecord]:
         """The records that forget what the log does not have any more."""
         agenda = self.find(partition)
         return [] if agenda is None else list(agenda.trim(start))
 
-    def remove(self, partition: PartitionId) -> list[AgendaChunk]:
+    def remove(self, partition: PartitionId) -> list[AgendaChunk | PlaceRecord]:
         """The records that forget a partition, which is dropped."""
         agenda = self._by_partition.get(partition)
         return [] if agenda is None else list(agenda.remove())

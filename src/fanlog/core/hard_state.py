@@ -20,6 +20,7 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
 from fanlog.core.identities import Identities
 from fanlog.core.patterns import Patterns
+from fanlog.core.publishers import PublisherTable
 from fanlog.core.records import (
     AccountRecord,
     Activity,
@@ -34,13 +35,17 @@ from fanlog.core.records import (
     DedupEntry,
     ExportProgress,
     ExportRecord,
+    ForgottenRecord,
     FormerTopicRecord,
     JobRecord,
     LakeRecord,
     LeaseHeld,
     LostRecord,
+    NumbersRecord,
+    PlaceRecord,
     PolicyRecord,
     ProgressRecord,
+    PublisherRecord,
     QueryRecord,
     Record,
     ReopenedChunk,
@@ -98,6 +103,8 @@ class HardState:
         self.addresses = AddressTable()
         #: What messages of each partition ask for.
         self.agendas = AgendaTable()
+        #: The publishers that number their messages.
+        self.publishers = PublisherTable()
 
     @classmethod
     def load(
@@ -147,6 +154,7 @@ class HardState:
         for window in hard.dedup_windows():
             window.sort()
         hard.requests.sort()
+        hard.publishers.sort()
         return hard
 
     def dedup_on(self, partition: PartitionId) -> DedupWindow:
@@ -222,7 +230,9 @@ class HardState:
                 _put(self.exports, subscription_id, progress)
             case AddressRecord():
                 self._apply_address(record)
-            case AgendaChunk():
+            case PublisherRecord() | NumbersRecord() | ForgottenRecord():
+                self.publishers.apply(record)
+            case AgendaChunk() | PlaceRecord():
                 self._apply_agenda(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
@@ -260,13 +270,16 @@ class HardState:
         for share in self.shares_on(record.partition):
             share.address(self.addresses.view(share.settings.id, record.partition))
 
-    def _apply_agenda(self, record: AgendaChunk) -> None:
+    def _apply_agenda(self, record: AgendaChunk | PlaceRecord) -> None:
         known = self.agendas.find(record.partition)
-        self.agendas.apply(record)
+        placed = self.agendas.apply(record)
         agenda = self.agendas.find(record.partition)
         if agenda is not known:
             for share in self.shares_on(record.partition):
                 share.attend(agenda)
+        if placed and isinstance(record, PlaceRecord):
+            for share in self.shares_on(record.partition):
+                share.take_places(record.anchor, placed)
 
     def _apply_subscription(self, record: SubscriptionRecord) -> None:
         self.catalog.apply(record)

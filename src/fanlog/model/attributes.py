@@ -24,6 +24,10 @@ DEDUP_ID: Final = "fanlog-dedup-id"
 DEDUP_PREFIX: Final = "fanlog-dedup-"
 #: Names the publisher: on a topic that is ordered by publisher its messages are in order.
 PUBLISHER: Final = "fanlog-publisher"
+#: The number of a message in the sequence of its publisher, which counts anew in a higher epoch.
+SEQUENCE: Final = "fanlog-sequence"
+PUBLISHER_EPOCH: Final = "fanlog-publisher-epoch"
+SEQUENCES: Final = (SEQUENCE, PUBLISHER_EPOCH)
 #: The ordering key of all messages on a topic with a total order.
 TOTAL_KEY: Final = "fanlog-total"
 #: Terms (`fanlog.model.terms`): deliver it so many seconds later, or at an RFC 3339 time; not when
@@ -34,8 +38,8 @@ TTL: Final = "fanlog-ttl"
 PRIORITY: Final = "fanlog-priority"
 DEPENDS_ON: Final = "fanlog-depends-on"
 TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON)
-#: Terms that are over when a message is copied: dead letters, forwards and replays leave them out.
-PASSING: Final = (DELAY, DELIVER_AT, TTL, DEPENDS_ON)
+#: What is over when a message is copied: dead letters, forwards and replays leave them out.
+PASSING: Final = (DELAY, DELIVER_AT, TTL, DEPENDS_ON, *SEQUENCES)
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
@@ -85,7 +89,7 @@ TICK: Final = "fanlog-tick"
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
-        *(DEDUP_ID, PUBLISHER, *TERMS),
+        *(DEDUP_ID, PUBLISHER, *SEQUENCES, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
         *(TOPIC, KEY_SLOT),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
@@ -105,6 +109,10 @@ LABEL_ASSIGNMENT: Final = "fanlog-assignment"
 LABEL_KEY_SLOTS: Final = "fanlog-slots"
 LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
+#: How many seconds messages behind a gap in their publisher's numbers are held back at most; and
+#: how long a publisher that is silent is remembered.
+LABEL_GAP_TIMEOUT: Final = "fanlog-gap-timeout"
+LABEL_PUBLISHER_LIFE: Final = "fanlog-publisher-life"
 #: Asks for another schedule of retries on a subscription without a retry policy.
 LABEL_RETRY: Final = "fanlog-retry"
 #: The form of a push's body.

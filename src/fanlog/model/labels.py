@@ -18,8 +18,10 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_GAP_TIMEOUT,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
+    LABEL_PUBLISHER_LIFE,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
@@ -43,7 +45,12 @@ from fanlog.model.resources import (
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING})
+TOPIC_LABELS = frozenset(
+    {
+        *(LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING),
+        *(LABEL_GAP_TIMEOUT, LABEL_PUBLISHER_LIFE),
+    }
+)
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
     {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
@@ -131,6 +138,26 @@ def check_topic_ordering(labels: Mapping[str, str]) -> None:
             f"label {LABEL_ORDERING}: {names.shown(ordering)} is not one of "
             f"{', '.join(map(repr, TOPIC_ORDERINGS))}"
         )
+
+
+def check_publishers(labels: Mapping[str, str]) -> None:
+    """Check the labels of a topic that are about numbered messages.
+
+    Raises:
+        InvalidArgument: Names the label, its value and the values that are allowed.
+    """
+    for name, least, most in (
+        (LABEL_GAP_TIMEOUT, 0, limits.GAP_TIMEOUT_S_MAX),
+        (LABEL_PUBLISHER_LIFE, limits.PUBLISHER_LIFE_S_MIN, limits.PUBLISHER_LIFE_S_MAX),
+    ):
+        text = labels.get(name)
+        if text is None:
+            continue
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise InvalidArgument(
+                f"label {name}: {names.shown(text)} is not a whole number of seconds from {least} "
+                f"to {most}"
+            )
 
 
 def check_fixed_ordering(before: Mapping[str, str], after: Mapping[str, str]) -> None:

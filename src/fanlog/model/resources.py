@@ -157,6 +157,17 @@ class Topic:
         text = self.labels.get(attributes.LABEL_DEDUP_WINDOW)
         return limits.DEDUP_WINDOW_S_DEFAULT if text is None else float(text)
 
+    @property
+    def gap_timeout_s(self) -> float:
+        """How long messages behind a gap in their publisher's numbers are held back at most."""
+        return float(self.labels.get(attributes.LABEL_GAP_TIMEOUT, limits.GAP_TIMEOUT_S_DEFAULT))
+
+    @property
+    def publisher_life_s(self) -> float:
+        """How long a publisher that numbers its messages is remembered while it is silent."""
+        text = self.labels.get(attributes.LABEL_PUBLISHER_LIFE, limits.PUBLISHER_LIFE_S_DEFAULT)
+        return float(text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:

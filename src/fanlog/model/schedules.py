@@ -12,7 +12,14 @@ from typing import Final, Literal, get_args
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import term_attributes
-from fanlog.model.attributes import DEDUP_PREFIX, DELAY, DELIVER_AT, SCHEDULE, TICK
+from fanlog.model.attributes import (
+    DEDUP_PREFIX,
+    DELAY,
+    DELIVER_AT,
+    SCHEDULE,
+    SEQUENCES,
+    TICK,
+)
 from fanlog.model.names import shown
 
 #: What becomes of ticks that passed while the broker did not run: none of them is published, the
@@ -48,7 +55,7 @@ class Schedule:
         for name in self.attributes:
             if name in (SCHEDULE, TICK):
                 raise InvalidArgument(f"attributes: {name!r} is set by the schedule at each tick")
-            if name.startswith(DEDUP_PREFIX):
+            if name.startswith(DEDUP_PREFIX) or name in SEQUENCES:
                 raise InvalidArgument(
                     f"attributes: {name!r} would let one tick pass for another; a tick is "
                     "published once without it"

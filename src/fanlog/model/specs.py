@@ -37,6 +37,7 @@ from fanlog.model.labels import (
     TOPIC_LABELS,
     Start,
     check_labels,
+    check_publishers,
     check_settings,
     check_topic_ordering,
     parse_start,
@@ -78,6 +79,7 @@ class TopicSpec:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
         check_topic_ordering(self.labels)
+        check_publishers(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):

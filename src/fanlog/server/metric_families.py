@@ -52,6 +52,16 @@ BROKER = (
         "counter",
         "Messages not appended because they repeat one published lately.",
     ),
+    Family(
+        "fanlog_gaps_given_up",
+        "counter",
+        "Gaps in the numbers of publishers that were not filled in time.",
+    ),
+    Family(
+        "fanlog_held_messages",
+        "gauge",
+        "Messages that are held back behind gaps in the numbers of their publishers.",
+    ),
     Family("fanlog_commit_failures", "counter", "Commits that failed."),
     Family(
         "fanlog_default_retention_bytes",

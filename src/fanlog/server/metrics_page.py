@@ -64,6 +64,8 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield refused
     yield sample("fanlog_degraded", int(bool(refusals.degraded())))
     yield sample("fanlog_deduplicated", metrics.deduplicated)
+    yield sample("fanlog_gaps_given_up", metrics.gaps_given_up)
+    yield sample("fanlog_held_messages", broker.gaps.held)
     yield sample("fanlog_commit_failures", metrics.commits_failed)
     yield sample("fanlog_default_retention_bytes", broker.spare.size_bytes)
     yield sample("fanlog_default_retention_trimmed_messages", metrics.default_trimmed)

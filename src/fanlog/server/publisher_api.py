@@ -24,7 +24,11 @@ async def publish(broker: Broker, raw: bytes, call: Call) -> bytes:
     call.caller.check(PUBLISH, publish.topic)
     call.caller.spend(publish.topic, publish.body.count, len(publish.body.content))
     names.refuse_system(publish.topic)
-    if publish.dedup_ids is not None:
+    if publish.numbers is not None:
+        placed = await broker.publish_numbered(
+            publish.topic, publish.body, publish.numbers, publish.dedup_ids
+        )
+    elif publish.dedup_ids is not None:
         placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
     else:
         placed = await broker.publish(publish.topic, publish.body)

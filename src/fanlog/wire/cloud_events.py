@@ -10,6 +10,8 @@
 | extensions `fanlogdelay`,          | attributes `fanlog-delay`, `fanlog-deliver-at`,           |
 | `fanlogdeliverat`, `fanlogttl`,    | `fanlog-ttl` and so on: names of extensions have          |
 | `fanlogpriority`, `fanlogdependson`| letters and digits alone                                  |
+
+Numbers of publishers are refused: an event is known by its `source` and `id` already.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import orjson
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.model.attributes import DEDUP_ID, TERMS
+from fanlog.model.attributes import DEDUP_ID, SEQUENCES, TERMS
 from fanlog.wire import types
 
 STRUCTURED = "application/cloudevents+json"
@@ -35,6 +37,9 @@ PREFIX = "ce-"
 
 #: Extensions by which an event asks for something.
 _ASKING = {name.replace("-", ""): name for name in TERMS}
+
+#: Extensions that would say what it repeats.
+_NUMBERS = frozenset(name.replace("-", "") for name in SEQUENCES)
 
 _REQUIRED = ("id", "source", "type")
 _NAME = re.compile(r"[a-z0-9]{1,64}")
@@ -62,6 +67,11 @@ class CloudEvent:
                 raise InvalidArgument(
                     f"{names.shown(name)}: an attribute's name has 1 to 64 lower-case letters "
                     "and digits"
+                )
+            if name in _NUMBERS:
+                raise InvalidArgument(
+                    f"{name}: an event is known by its source and id, and has no number of its "
+                    "publisher; leave it out, or publish it as a message"
                 )
         time = self.attributes.get("time")
         if time is not None and not _TIME.fullmatch(time):

@@ -28,7 +28,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.log.batch import Body
-from fanlog.model import names
+from fanlog.model import names, sequences
 from fanlog.model import term_attributes as terms
 from fanlog.model.attributes import (
     CLIENT_PREFIX,
@@ -39,6 +39,7 @@ from fanlog.model.attributes import (
     meant,
 )
 from fanlog.model.ids import OFFSET_DIGITS
+from fanlog.model.sequences import Numbered
 from fanlog.model.terms import Terms
 from fanlog.wire import parts, types
 from fanlog.wire.encode import message_field, varint, varint_size
@@ -64,6 +65,8 @@ class Publish:
     body: Body
     #: Dedup id of each message, empty for none; None when no message has one.
     dedup_ids: Sequence[str] | None = None
+    #: What each message says of its number; None when no message has one.
+    numbers: Sequence[Numbered | None] | None = None
 
 
 def parse_publish(raw: bytes, message_bytes_max: int = limits.MESSAGE_BYTES_MAX) -> Publish:
@@ -292,24 +295,29 @@ def _parse_any(raw: bytes) -> Publish:
     names.parse_topic(request.topic)
     check_count(len(request.messages))
     sizes, keys, is_plain = _check_messages(request.messages)
-    dedup_ids = asked = None
+    dedup_ids = asked = numbers = None
     # Looked for in the bytes first: hardly a message says anything to the service.
     if _PREFIX_BYTES in raw:
         dedup_ids = _dedup_ids(raw, request.messages)
         asked = _terms(raw, request.messages)
+        if sequences.names_in(raw):
+            numbers = sequences.numbers_of(
+                (message.data, message.attributes, message.ordering_key)
+                for message in request.messages
+            )
     starts = _starts(sizes)
     topic_size = len(request.topic.encode())
     begin = 1 + varint_size(topic_size) + topic_size
     if is_plain and raw[0] == 0x0A and len(raw) == begin + starts[-1]:
         hashes = _key_hashes(keys) if any(keys) else None
         body = Body(content=raw[begin:], starts=starts, key_hashes=hashes, terms=asked)
-        return Publish(request.topic, body, dedup_ids)
+        return Publish(request.topic, body, dedup_ids, numbers)
     # Protobuf lists unknown fields one by one: there may not be many.
     _count_parts(raw, 0)
     for index, message in enumerate(request.messages):
         _check_entries(index, message)
     body = build_body((m.data, dict(m.attributes), m.ordering_key) for m in request.messages)
-    return Publish(request.topic, body, dedup_ids)
+    return Publish(request.topic, body, dedup_ids, numbers)
 
 
 def _dedup_ids(raw: bytes, messages: Iterable[types.PubsubMessage]) -> list[str] | None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.log.batch import Body
+from fanlog.model.attributes import SEQUENCE
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.wire import fields, parts
 from fanlog.wire.encode import TAG_MESSAGES, field
-from fanlog.wire.publish import parse_publish
+from fanlog.wire.publish import Publish, parse_publish
 
 _TAG_KEY, _TAG_ROWS = 0x0A, 0x12
 _TAG_TOPIC = b"\x0a"
@@ -69,6 +70,7 @@ def parse_rows(
     """
     try:
         publish = parse_publish(raw, message_bytes_max)
+        _check_numbers(publish)
     except InvalidArgument:
         return _one_by_one(raw, first, refuse, message_bytes_max)
     numbers = range(first, first + publish.body.count)
@@ -98,7 +100,7 @@ def _one_by_one(
     fine: list[tuple[int, bytes]] = []
     for number, message in enumerate(messages, start=first):
         try:
-            parse_publish(topic + message, message_bytes_max)
+            _check_numbers(parse_publish(topic + message, message_bytes_max))
             fine.append((number, message))
         except InvalidArgument as error:
             refuse(number, error.message.removeprefix("messages[0]").lstrip(".: "))
@@ -107,6 +109,19 @@ def _one_by_one(
         publish = parse_publish(topic + b"".join(message for _, message in run))
         found.append(AcceptedRows(publish.topic, publish.body, [number for number, _ in run]))
     return found, len(messages)
+
+
+def _check_numbers(publish: Publish) -> None:
+    """Refuse numbers of publishers: a row is published once by its query and epoch.
+
+    Raises:
+        InvalidArgument: There is one.
+    """
+    if publish.numbers is not None:
+        raise InvalidArgument(
+            f"attributes: {SEQUENCE} numbers what a publisher publishes itself; rows of a sink are "
+            "published once by their query and epoch, in no order: leave it out"
+        )
 
 
 def _runs(rows: list[tuple[int, bytes]], max_bytes: int) -> Iterator[list[tuple[int, bytes]]]:

@@ -74,6 +74,21 @@ def test_fields_of_the_short_form(server, call, topic, subscription):
     assert pending(server, topic) == 1
 
 
+def test_numbers_of_publishers(call, topic, subscription):
+    first = publish(call, topic, publisher="p", sequence=1, publisher_epoch=4).json()
+    assert publish(call, topic, publisher="p", sequence=1, publisher_epoch=4).json() == first
+    refused = publish(call, topic, publisher="p", sequence=0, publisher_epoch=4)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["status"] == "FAILED_PRECONDITION"
+    assert "the number expected next is 2" in refused.text
+    [message] = pulled(call, subscription)
+    assert message["attributes"] == {
+        "fanlog-publisher": "p",
+        "fanlog-sequence": "1",
+        "fanlog-publisher-epoch": "4",
+    }
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -92,6 +107,12 @@ def test_fields_of_the_short_form(server, call, topic, subscription):
         ({"depends_on": ["1000000000000,1000000000001"]}, "is not a message id"),
         ({"depends_on": []}, "fanlog-depends-on has ''"),
         ({"depends_on": ["99999000000000000"]}, "those of its own topic alone"),
+        ({"sequence": "1", "publisher": "p"}, "messages[0].sequence: cannot be"),
+        ({"sequence": 1.5, "publisher": "p"}, "messages[0].sequence: cannot be"),
+        ({"sequence": -1, "publisher": "p"}, "fanlog-sequence is '-1'"),
+        ({"sequence": 1}, "fanlog-sequence is given without fanlog-publisher"),
+        ({"publisher_epoch": 1, "publisher": "p"}, "is given without fanlog-sequence"),
+        ({"publisher": 7}, "messages[0].publisher: cannot be"),
         ({"prioritaet": 1}, "prioritaet"),
     ],
 )
@@ -133,6 +154,9 @@ def test_extensions_of_events(server, call, topic, subscription):
     event |= {"fanlogpriority": 1, "id": "3", "fanlogdependson": "first"}
     response = call("POST", "/v1/events", data=json.dumps(event).encode(), headers=headers)
     assert "fanlog-depends-on has 'first'" in response.text
+    event = {**event, "fanlogdependson": None, "fanlogsequence": 1}
+    response = call("POST", "/v1/events", data=json.dumps(event).encode(), headers=headers)
+    assert "fanlogsequence: an event is known by its source and id" in response.text
 
 
 def test_staged_rows(server, topic):
@@ -145,10 +169,13 @@ def test_staged_rows(server, topic):
             Message(data=b"c", attributes={"fanlog-deliver-at": "1990-01-01T00:00:00Z"}),
             Message(data=b"d"),
             Message(data=b"e", attributes={"fanlog-depends-on": "99999000000000000"}),
+            Message(data=b"f", attributes={"fanlog-publisher": "p", "fanlog-sequence": "1"}),
         ]
         answer = sink.stage(key, (full(topic), rows))
         assert answer.messages == 2
-        assert [one.row for one in answer.refused] == [1, 2, 4]
+        refused = {one.row: one.reason for one in answer.refused}
+        assert refused.keys() == {1, 2, 4, 5}
+        assert "rows of a sink are published once" in refused[5]
         assert pending(server, topic) == 0
         sink.commit(0, key)
         assert pending(server, topic) == 1
@@ -167,3 +194,14 @@ def test_a_forward_goes_on_at_once_and_keeps_its_priority(server):
     attributes = dict(received.message.attributes)
     assert attributes["fanlog-priority"] == "4"
     assert not {"fanlog-delay", "fanlog-ttl"} & attributes.keys()
+
+
+def test_a_forward_has_no_number(server):
+    topic, target = server.topic(), server.topic()
+    server.subscription(topic, push_config={"push_endpoint": f"topic:{target.split('/')[-1]}"})
+    reader = server.subscription(target)
+    server.publish(topic, b"x", **{"fanlog-publisher": "p", "fanlog-sequence": "1"})
+    [received] = server.await_pull(reader)
+    attributes = dict(received.message.attributes)
+    assert attributes["fanlog-publisher"] == "p"
+    assert "fanlog-sequence" not in attributes

@@ -223,6 +223,18 @@ class TestTerms:
         [sent] = server.last(types.PublishRequest).messages
         assert dict(sent.attributes) == {"fanlog-depends-on": "1,2"}
 
+    def test_numbers(self, shell, server, orders):
+        given = ("--publisher", "p", "--sequence", "7", "--publisher-epoch", "2")
+        shell.run("publish", orders, "x", *given)
+        [sent] = server.last(types.PublishRequest).messages
+        assert dict(sent.attributes) == {
+            "fanlog-publisher": "p",
+            "fanlog-sequence": "7",
+            "fanlog-publisher-epoch": "2",
+        }
+        refusal = shell.refusal("publish", orders, "x", *given, "--attr", "fanlog-sequence=8")
+        assert "--sequence say the same; give one of them" in refusal
+
     def test_one_thing_said_twice(self, shell, orders):
         given = ("--ttl", "5s", "--attr", "fanlog-ttl=6")
         assert "give one of them" in shell.refusal("publish", orders, "x", *given)

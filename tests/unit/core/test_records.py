@@ -33,13 +33,17 @@ from fanlog.core.records import (
     EpochProgress,
     ExportProgress,
     ExportRecord,
+    ForgottenRecord,
     FormerTopicRecord,
     JobRecord,
     LakeRecord,
     LeaseHeld,
     LostRecord,
+    NumbersRecord,
+    PlaceRecord,
     PolicyRecord,
     ProgressRecord,
+    PublisherRecord,
     Query,
     QueryRecord,
     Record,
@@ -288,6 +292,10 @@ STORED: list[Record] = [
     DedupEntry(P, digest_of("d"), BIG, 1_700_000_000.5),
     AddressRecord(P, 3, BitMap64(range(7, 900))),
     AgendaChunk(P, 9, 1, BitMap64(range(65_536, 66_000))),
+    PlaceRecord(P, BIG, (7, BIG, 3)),
+    PublisherRecord(P, digest_of("p"), 2**63 - 1, BIG, 7, 1_700_000_000.5),
+    NumbersRecord(P, digest_of("p"), 2**63 - 1, BIG, 1_700_000_000.5, bytes(range(16))),
+    ForgottenRecord(P, 7, 2**63 - 1),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
@@ -320,6 +328,10 @@ REMOVED: list[Record] = [
     DedupEntry(P, digest_of("d"), None, 0.0),
     AddressRecord(P, 3, None),
     AgendaChunk(P, 9, 1, None),
+    PlaceRecord(P, 9, None),
+    PublisherRecord(P, digest_of("p"), None, 0, 0, 0.0),
+    NumbersRecord(P, digest_of("p"), 7, None, 0.0, b""),
+    ForgottenRecord(P, None, 0),
     RequestRecord(3, digest_of("r"), None, 0.0),
     JobRecord(JOB.name, None),
     ScheduleRecord(SCHEDULE.name, None),
@@ -568,9 +580,7 @@ def test_filter_changes_that_are_none(changes):
 
 
 def test_a_topic_without_a_schema_is_written_as_ever():
-    value = TopicRecord(TOPIC.id, TOPIC).value()
-    assert value is not None
-    assert b"schema" not in value
+    assert b"schema" not in (TopicRecord(TOPIC.id, TOPIC).value() or b"schema")
 
 
 @pytest.mark.parametrize(

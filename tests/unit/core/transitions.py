@@ -70,6 +70,7 @@ EVENTS: dict[str, set[StateEvent]] = {
     "settle_passed": {StateEvent.SETTLED, StateEvent.CAUSE_CLOSED},
     "skip": {StateEvent.UNREADABLE},
     "start": {StateEvent.RESTARTED},
+    "take_places": {StateEvent.GAP_ENDED},
 }
 
 

@@ -92,6 +92,7 @@ class Retention:
         self._expire_messages(now, horizons)
         self._leave_topics(horizons)
         self._forget_dedup_ids(now)
+        self._forget_publishers(now)
         await self._tiers.look(now)
         self._forget_requests(now)
         self._trim(horizons, await self._cuts(horizons))
@@ -255,6 +256,17 @@ class Retention:
             is_gone = hard.catalog.topic_of(window.partition) is None
             limit = limits.SWEEP_DEDUP_MAX
             forgotten = window.forget(limit=limit) if is_gone else window.expire(now, limit=limit)
+            if forgotten:
+                self._ledger.commit(forgotten)
+
+    def _forget_publishers(self, now: float) -> None:
+        hard, limit = self._ledger.hard, limits.SWEEP_PUBLISHERS_MAX
+        for publishers in hard.publishers:
+            topic = hard.catalog.topic_of(publishers.partition)
+            if topic is None:
+                forgotten = publishers.forget(limit=limit)
+            else:
+                forgotten = publishers.expire(now, topic.publisher_life_s, limit=limit)
             if forgotten:
                 self._ledger.commit(forgotten)
 

@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
+from fanlog.core.places import Places
 from fanlog.core.share.packer import OffsetSet, Packer, Slots
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model.resources import Offset, Ordering
@@ -37,6 +38,8 @@ class AgendaView(Protocol):
     def pending(self) -> BitMap64: ...
     @property
     def urgent(self) -> Mapping[int, BitMap64]: ...
+    @property
+    def places(self) -> Places: ...
 
 
 class Exhausted(OffsetSet, Protocol):
@@ -171,6 +174,12 @@ class Backlog(Protocol):
 
         None of them is `busy` or `delayed`, which other messages may be.
         """
+        ...
+
+    def take_places(
+        self, anchor: Offset, offsets: Sequence[Offset], busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        """Offer open messages that were held back behind a gap, in their order, behind `anchor`."""
         ...
 
     def reopen(

@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.flow import Credit
+from fanlog.core.places import Places
 from fanlog.core.share.backlog import Exhausted, Openness
 from fanlog.core.share.packer import Slots
 from fanlog.model.resources import Offset
@@ -57,6 +58,7 @@ class Keys:
         "blocked",
         "by_hash",
         "hash_of",
+        "places",
         "queued",
         "to_forward",
         "waiting_count",
@@ -64,6 +66,8 @@ class Keys:
 
     def __init__(self, exhausted: Exhausted) -> None:
         self._exhausted = exhausted
+        #: Where messages stand that were held back behind a gap; None where there can be none.
+        self.places: Places | None = None
         self.by_hash: dict[int, Key] = {}
         #: Keys of `by_hash` that have messages waiting, remembered or to be scanned. In the order
         #: in which they are served.
@@ -97,6 +101,15 @@ class Keys:
             return
         key.waiting.append(offset)
         self.waiting_count += 1
+
+    def has_room(self, number: int) -> bool:
+        """Whether one more message of a key that waits can be remembered."""
+        key = self.by_hash.get(number)
+        if key is None:
+            return self.waiting_count < limits.WAITING_MAX
+        if key.rescan_from is not None:
+            return False
+        return self.waiting_count < limits.WAITING_MAX and len(key.waiting) < limits.KEY_WAITING_MAX
 
     def pop_waiting(self, key: Key) -> None:
         key.waiting.popleft()
@@ -159,7 +172,10 @@ class Keys:
         end = next_offset if key.rescan_from is None else min(next_offset, key.rescan_from)
         back = [o for o in taken if o < end]
         self.waiting_count += len(back)
-        if key.waiting and back and key.waiting[0] < back[-1]:
+        if self.places:
+            back += [o for o in taken if o >= end and o in self.places.moved]
+            key.waiting = deque(sorted([*key.waiting, *back], key=self.places.rank))
+        elif key.waiting and back and key.waiting[0] < back[-1]:
             key.waiting = deque(sorted([*key.waiting, *back]))
         else:
             key.waiting.extendleft(reversed(back))
@@ -222,6 +238,9 @@ class Keys:
         for offset in offsets:
             index = offset - slots.base_offset
             if index >= len(hashes) or hashes[index] != number or offset in self.hash_of:
+                continue
+            if self.places and offset in self.places.absent:
+                # It is met in its place, and remembered then.
                 continue
             if offset not in cursor:
                 if len(key.waiting) >= room:

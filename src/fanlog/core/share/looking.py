@@ -93,6 +93,14 @@ class Looking:
         """The earlier message of its ordering key that a message waits for, if there is one."""
         return self._soft.backlog.behind(offset, key_hash)
 
+    @property
+    def pending(self) -> BitMap64:
+        """Offsets of the partition that are not to be delivered yet. Not to be changed."""
+        agenda = self._soft.agenda
+        if agenda is None:
+            return BitMap64()
+        return agenda.pending | agenda.places.held if agenda.places.held else agenda.pending
+
     def pending_with_keys(self, start: Offset, end: Offset) -> BitMap64:
         """Pending messages of `[start, end)` that hold up their keys, where there is order."""
         agenda = self._soft.agenda
@@ -105,6 +113,12 @@ class Looking:
     def never_lapses(self, offset: Offset) -> bool:
         """Whether its time-to-live counts for nothing: who reopens a message wants it."""
         return offset in self.cursor.reopened or self.state.settings.mode == "export"
+
+    def free(self, offsets: BitMap64) -> BitMap64:
+        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
+        view = self._open.view
+        unacked = BitMap64(offset for offset in offsets if offset not in view)
+        return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     def _waiting(self, offsets: BitMap64) -> BitMap64:
         """Those of `offsets`, which are pending, that are this share's to wait for."""
@@ -128,7 +142,6 @@ class Looking:
         return self._soft.next_deadline()
 
     def stats(self, end: Offset) -> ShareStats:
-        agenda = self._soft.agenda
         return ShareStats(
             floor=self.cursor.floor,
             backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
@@ -136,7 +149,7 @@ class Looking:
             delayed=len(self._soft.delayed.offsets),
             depending=len(self._soft.depending.offsets),
             forwarding=len(self._soft.forwarding),
-            pending=0 if agenda is None else len(self._waiting(agenda.pending)),
+            pending=len(self._waiting(self.pending)),
         )
 
     def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:

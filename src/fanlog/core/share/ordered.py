@@ -27,6 +27,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
+from fanlog.core.share.along_places import AlongPlaces
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
@@ -36,7 +37,7 @@ from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
 from fanlog.model.resources import Offset, Ordering
 
 
-class OrderedBacklog:
+class OrderedBacklog(AlongPlaces):
     """See `Backlog` for the methods."""
 
     __slots__ = (
@@ -47,9 +48,7 @@ class OrderedBacklog:
         "_met",
         "_skipped",
         "_turns",
-        "agenda",
         "keys",
-        "next_offset",
         "progress",
         "recalled",
         "strict",
@@ -67,7 +66,7 @@ class OrderedBacklog:
         *,
         strict: bool,
     ) -> None:
-        self.next_offset = floor
+        super().__init__(floor)
         self.progress = 0
         #: One message of a key at a time.
         self.strict = strict
@@ -84,7 +83,6 @@ class OrderedBacklog:
         #: Cannot be read.
         self._skipped = BitMap64()
         self.recalled = BitMap64()
-        self.agenda: AgendaView | None = None
         self._turns = Turns()
 
     @property
@@ -105,14 +103,17 @@ class OrderedBacklog:
     # Delivery.
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
-        if self._keyless or self.to_forward:
+        self._come_to_places(cursor, end)
+        if self._keyless or self.to_forward or self._next_up:
             return True
         if any(self._is_free(key) for key in self.keys.queued.values()):
             return True
         return next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        self._come_to_places(cursor, end)
         ranges = self._plan_oldest(cursor, end, limit, consumer)
+        ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
         if self.agenda is not None:
             urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
             if urgent:
@@ -133,6 +134,7 @@ class OrderedBacklog:
             withheld=(
                 *(self._met - self._keyless, self._skipped, self.unplaced),
                 *(BitMap64(self.keys.blocked), self._aversions.of(consumer)),
+                agenda.places.absent,
             ),
             most=limit,
         )
@@ -167,6 +169,9 @@ class OrderedBacklog:
         return sorted(ranges) if self._met else ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        self._come_to_places(cursor, end)
+        if self._next_up:
+            views = in_order(views)
         urgent: Sequence[Offset] = ()
         if self.agenda is not None:
             urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
@@ -213,6 +218,8 @@ class OrderedBacklog:
             if self._take_waiting(number, key, cursor, views, packer):
                 # Let the other keys have their turn first next time.
                 queued[number] = queued.pop(number)
+        if self._next_up:
+            self._meet_next_up(views, packer)
         self._take_fresh(cursor, end, views, packer)
         self._take_keyless(ahead, views, packer)
 
@@ -226,6 +233,9 @@ class OrderedBacklog:
         return found
 
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
+        self._come_to_places(cursor, end)
+        if self._next_up:
+            self._meet_next_up(views, None)
         self._take_fresh(cursor, end, views, None)
 
     def skip(self, start: Offset, end: Offset) -> None:
@@ -233,14 +243,15 @@ class OrderedBacklog:
         self._skipped.add_range(start, end)
         self.progress += len(self._skipped) - before
         if start <= self.next_offset < end:
-            self.next_offset = end
+            self._go_to(end)
+        self._leave_next_up(lambda offset: start <= offset < end)
         self._leave_out(start, end)
 
     def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
         """Go on at `end`, unless a message before it is not met."""
         if next(self._fresh(cursor, end), None) is not None:
             return False
-        self.next_offset = max(self.next_offset, end)
+        self._go_to(max(self.next_offset, end))
         return True
 
     def abandon(self, consumer: Credit) -> None:
@@ -267,6 +278,7 @@ class OrderedBacklog:
 
     def discard(self, offsets: BitMap64) -> None:
         self._keyless -= offsets
+        self._leave_next_up(offsets.__contains__)
 
     # Messages that come back.
 
@@ -322,6 +334,8 @@ class OrderedBacklog:
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
     ) -> None:
+        if self.agenda is not None and self.agenda.places:
+            offsets = offsets - self.agenda.places.away(self.next_offset)
         # Those of a key wait in its list, in their place; they are not held back any more.
         for offset in offsets - keyed:
             if offset < self.next_offset or offset in self._met:
@@ -334,6 +348,8 @@ class OrderedBacklog:
         # Their keys are not known, filter or not: they have to be met, and all after them, for a
         # later message of the same key must not go first.
         start = opened.min()
+        if self.agenda is not None and self.agenda.places:
+            start = self.agenda.places.reach(start)
         self._met -= opened
         if start >= self.next_offset:
             return
@@ -345,13 +361,16 @@ class OrderedBacklog:
         for offset in keys.blocked:
             if offset >= start:
                 keys.blocked[offset] = 0
+        # What stands behind an earlier one is not met again.
+        self._leave_next_up(lambda offset: offset >= start)
         self.next_offset = start
         self.progress += 1
 
     # Messages that leave without an acknowledgement.
 
     def close(self, floor: Offset) -> BitMap64:
-        self.next_offset = max(self.next_offset, floor)
+        self._go_to(max(self.next_offset, floor))
+        self._leave_next_up(lambda offset: offset < floor)
         self._leave_out(0, floor)
         self.to_forward[:] = [offset for offset in self.to_forward if offset >= floor]
         return self.acknowledge([offset for offset in self.keys.hash_of if offset < floor])
@@ -360,6 +379,7 @@ class OrderedBacklog:
         if not offsets:
             return BitMap64()
         self._keyless -= offsets
+        self._leave_next_up(offsets.__contains__)
         self.unplaced -= offsets
         self._met -= offsets
         self.keys.unblock(lambda offset: offset not in offsets)
@@ -433,6 +453,9 @@ class OrderedBacklog:
     # Private: one answer.
 
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
+        if self.agenda is not None and self.agenda.places:
+            held = self._skipped | self._met | self.agenda.places.absent
+            return outside(cursor.unacked_ranges(self.next_offset, self._until(end)), held)
         fresh = without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
         if not self._met:
             return fresh
@@ -485,17 +508,40 @@ class OrderedBacklog:
     ) -> None:
         """Meet fresh messages in order; hand out those that may go, let the rest wait."""
         before = self.next_offset
+        end = self._until(end)
         for slots in views:
             stop = min(end, slots.end_offset)
             first, _ = next(self._fresh(cursor, end), (end, end))
             if slots.base_offset <= first < stop:
                 fresh = list(self._fresh(cursor, stop))
-                self.next_offset = self._meet_all(fresh, stop, slots, packer)
+                self._go_to(self._meet_all(fresh, stop, slots, packer))
                 if self.next_offset < stop:
                     break
         self.progress += self.next_offset - before
-        if self._met and self._met.max() < self.next_offset:
+        if self._met and self._met.max() < self.next_offset and not self._has_anchors():
             self._met.clear()
+
+    # Private: messages that were held back behind a gap.
+
+    def _come_to_places(self, cursor: Openness, end: Offset) -> None:
+        self.keys.places = None if self.agenda is None else self.agenda.places
+        super()._come_to_places(cursor, end)
+
+    def _is_met(self, offset: Offset) -> bool:
+        known = offset in self._keyless or offset in self._met or offset in self._skipped
+        return known or offset in self.keys.hash_of
+
+    def _meet_next_up(self, views: Sequence[Slots], packer: Packer | None) -> None:
+        def meet(slots: Slots, offset: Offset) -> bool:
+            hashes = slots.key_hashes
+            number = 0 if hashes is None else hashes[offset - slots.base_offset]
+            # A list that is full is filled again by offsets, and would never have it.
+            if number and not self.keys.has_room(number):
+                return False
+            self.progress += 1
+            return self._meet(offset, number, slots, packer)
+
+        self._take_next_up(views, meet)
 
     def _meet_all(
         self, fresh: Sequence[Range], stop: Offset, slots: Slots, packer: Packer | None

@@ -181,11 +181,12 @@ class Share(Looking):
             self._soft.backlog.come_due(open_, keyed, busy, delayed)
         return bool(open_)
 
-    @property
-    def pending(self) -> BitMap64:
-        """Offsets of the partition that are not to be delivered yet. Not to be changed."""
-        agenda = self._soft.agenda
-        return _NONE if agenda is None else agenda.pending
+    def take_places(self, anchor: Offset, offsets: Sequence[Offset]) -> None:
+        """Messages that were held back behind a gap stand behind `anchor` now, in this order."""
+        busy, delayed = self._soft.taken | self._soft.depending.loose, self._soft.delayed.offsets
+        open_ = [o for o in offsets if self.is_open(o) and o not in busy and o not in delayed]
+        if open_:
+            self._soft.backlog.take_places(anchor, open_, busy, delayed)
 
     # Messages that depend on others.
 
@@ -289,6 +290,9 @@ class Share(Looking):
         offsets = LeaseTable.offsets_of(runs) if runs else _NONE
         if causes is not None:
             decision.follows_commits = soft.depending.end(offsets)
+        if soft.agenda is not None and soft.agenda.places.absent & offsets:
+            # Its gap is over for good when that is durable.
+            decision.follows_commits = True
         if runs:
             soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
@@ -535,12 +539,6 @@ class Share(Looking):
     def is_open(self, offset: Offset) -> bool:
         """Whether it is neither acknowledged nor left out by the filter."""
         return offset not in self._open.view
-
-    def free(self, offsets: BitMap64) -> BitMap64:
-        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
-        view = self._open.view
-        unacked = BitMap64(offset for offset in offsets if offset not in view)
-        return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     def discard(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that are `free`, even before earlier ones of their keys."""

@@ -21,6 +21,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
+from fanlog.core.places import Places
 from fanlog.core.share.backlog import AgendaView, Openness, without
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
@@ -296,6 +297,12 @@ class SlottedBacklog:
         # As for those that are reopened, their slots are not known.
         self.reopen(offsets, busy, delayed, is_filtered=True)
 
+    def take_places(
+        self, anchor: Offset, offsets: Sequence[Offset], busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        # As for those that are reopened, their slots are not known.
+        self.reopen(BitMap64(offsets), busy, delayed, is_filtered=True)
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -476,17 +483,24 @@ class SlottedBacklog:
 
 
 class _Unhurried:
-    """An agenda without priorities: each slot is served in the order of the log."""
+    """An agenda without priorities and places: each slot is served in the order of the log."""
 
-    __slots__ = ("_agenda", "urgent")
+    __slots__ = ("_agenda", "_held", "urgent")
 
     def __init__(self, agenda: AgendaView) -> None:
         self._agenda = agenda
+        self._held = Places()
         self.urgent: Mapping[int, BitMap64] = {}
 
     @property
     def pending(self) -> BitMap64:
         return self._agenda.pending
+
+    @property
+    def places(self) -> Places:
+        """Messages that are held back; those that were stand where their offset says."""
+        self._held.hold(self._agenda.places.held)
+        return self._held
 
 
 class _Picked:

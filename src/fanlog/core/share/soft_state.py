@@ -169,8 +169,9 @@ class SoftState:
             found[state] = unacked & offsets
             unacked = unacked - offsets
         if self._agenda is not None:
-            found[State.PENDING] = unacked & self._agenda.pending
-            unacked = unacked - self._agenda.pending
+            pending = self._agenda.pending | self._agenda.places.held
+            found[State.PENDING] = unacked & pending
+            unacked = unacked - pending
         return found | {State.BACKLOG: unacked}
 
     # Ack ids.

@@ -27,7 +27,8 @@ from enum import Enum
 class State(Enum):
     """Where a message stands on one share. ACKED is hard state, and OUTSTANDING exactly once."""
 
-    #: Not to be delivered before a time that its publisher gave.
+    #: Not to be delivered before a time that its publisher gave, or while it is held back behind a
+    #: gap in its publisher's numbers.
     PENDING = "PENDING"
     #: Unacknowledged, and free to be delivered, as far as the filter and the key's order allow.
     BACKLOG = "BACKLOG"
@@ -51,6 +52,7 @@ class StateEvent(Enum):
     """An event of a message; its value is the words for it in the documents."""
 
     DUE = "it is due"
+    GAP_ENDED = "the gap before it is filled or given up"
     LEASED = "leased"
     ACKNOWLEDGED = "acknowledged"
     CLAIMED = "about to be sent, at most once"
@@ -98,8 +100,9 @@ _F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
 _N, _W = State.PENDING, State.DEPENDING
 
 TRANSITIONS = (
-    # Published with a time: the same for all shares, and nothing but time changes it.
+    # Published with a time, or behind a gap: the same for all shares, whatever these do.
     Transition((_N,), StateEvent.DUE, _B),
+    Transition((_N,), StateEvent.GAP_ENDED, _B),
     Transition((_B,), StateEvent.LEASED, _O),
     # A subscriber settles.
     Transition((_O,), StateEvent.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),

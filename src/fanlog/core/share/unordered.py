@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
+from fanlog.core.share.along_places import AlongPlaces
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
@@ -24,7 +25,7 @@ from fanlog.model.resources import Offset, Ordering
 _NONE = BitMap64()
 
 
-class UnorderedBacklog:
+class UnorderedBacklog(AlongPlaces):
     """See `Backlog` for the methods."""
 
     __slots__ = (
@@ -35,8 +36,6 @@ class UnorderedBacklog:
         "_ready",
         "_skipped_count",
         "_turns",
-        "agenda",
-        "next_offset",
         "recalled",
         "to_forward",
         "unplaced",
@@ -50,8 +49,7 @@ class UnorderedBacklog:
         exhausted: Exhausted,
         depending: Depending,
     ) -> None:
-        #: First offset never handed out since the start or the last seek.
-        self.next_offset = floor
+        super().__init__(floor)
         #: Below `next_offset` and free again.
         self._ready = BitMap64()
         #: Ahead of `next_offset`, yet not to be handed out: leases of before a restart, and
@@ -61,7 +59,6 @@ class UnorderedBacklog:
         self._exhausted = exhausted
         self._depending = depending
         self._skipped_count = 0
-        self.agenda: AgendaView | None = None
         self._turns = Turns()
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
@@ -83,7 +80,8 @@ class UnorderedBacklog:
         assert ordering == "none"
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
-        if self._ready:
+        self._come_to_places(cursor, end)
+        if self._ready or self._next_up:
             return True
         # Most often all messages were handed out: then the cursor need not be asked.
         if self.next_offset >= end:
@@ -91,11 +89,13 @@ class UnorderedBacklog:
         first, _ = next(self._fresh(cursor, end), (end, end))
         if self.agenda is not None:
             # A million pending messages are passed once: they are offered when they are due.
-            self.next_offset = first
-        return first < end
+            self._go_to(min(first, self.agenda.places.until(self.next_offset, end)))
+        return first < end or bool(self._next_up)
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        self._come_to_places(cursor, end)
         ranges = self._plan_oldest(cursor, end, limit, consumer)
+        ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
         if self.agenda is not None:
             urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
             if urgent:
@@ -113,7 +113,7 @@ class UnorderedBacklog:
             end,
             back=self._ready,
             next_offset=self.next_offset,
-            withheld=(self._held, self._aversions.of(consumer)),
+            withheld=(self._held, self._aversions.of(consumer), agenda.places.absent),
             most=limit,
         )
 
@@ -133,6 +133,7 @@ class UnorderedBacklog:
         return ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        self._come_to_places(cursor, end)
         urgent: Sequence[Offset] = ()
         if self.agenda is not None:
             urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
@@ -145,6 +146,8 @@ class UnorderedBacklog:
             )
         else:
             self._pack(cursor, end, views, packer)
+        if self._next_up:
+            self._take_next_up(views, lambda slots, o: packer.add(slots, o, o + 1) > o)
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)
@@ -172,7 +175,7 @@ class UnorderedBacklog:
 
     def _pack(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
         # Ranges and views both ascend, so one walk over the views is enough.
-        remaining = iter(views)
+        remaining = iter(in_order(views) if self._next_up else views)
         slots = next(remaining, None)
         for start, stop in self._plan_oldest(cursor, end, packer.limit, packer.consumer):
             while start < stop:
@@ -194,6 +197,7 @@ class UnorderedBacklog:
         before = len(self._held) - len(self._ready)
         self._ready.remove_range(start, end)
         self._held.add_range(start, end)
+        self._leave_next_up(lambda offset: start <= offset < end)
         self._skipped_count += len(self._held) - len(self._ready) - before
 
     def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
@@ -206,7 +210,7 @@ class UnorderedBacklog:
             return False
         for start, stop in self._fresh(cursor, end) if averse else ():
             self._ready.add_range(start, stop)
-        self.next_offset = max(self.next_offset, end)
+        self._go_to(max(self.next_offset, end))
         return True
 
     def abandon(self, consumer: Credit) -> None:
@@ -223,6 +227,7 @@ class UnorderedBacklog:
 
     def discard(self, offsets: BitMap64) -> None:
         self._ready -= offsets
+        self._leave_next_up(offsets.__contains__)
 
     def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> BitMap64:
         return offsets
@@ -240,6 +245,9 @@ class UnorderedBacklog:
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
     ) -> None:
+        if self.agenda is not None and self.agenda.places:
+            # They come when those who go along the log come to their place.
+            offsets = offsets - self.agenda.places.away(self.next_offset)
         self._ready |= offsets
         self._ready.remove_range(self.next_offset, OFFSET_MAX + 1)
 
@@ -250,27 +258,35 @@ class UnorderedBacklog:
             # The filter judges from `next_offset` on, and it must judge them before they go out.
             self._go_back(opened, busy, delayed)
         elif self.agenda is not None:
-            self.release(opened - self.agenda.pending)
+            away = self.agenda.places.away(self.next_offset)
+            self.release(opened - self.agenda.pending - away)
         else:
             self.release(opened)
 
     def _go_back(self, opened: BitMap64, busy: BitMap64, delayed: BitMap64) -> None:
         """Meet `opened`, and all after it, once more, except `busy` and `delayed` offsets."""
         start = opened.min()
+        if self.agenda is not None and self.agenda.places:
+            start = self.agenda.places.reach(start)
         self._held -= opened
         if start < self.next_offset:
             self._ready.remove_range(start, self.next_offset)
+            # What stands behind an earlier one is not met again.
+            self._ready.update(offset for offset in self._next_up if offset < start)
+            self._next_up.clear()
             # Messages that cannot be read will be found out again.
             self._held = busy | delayed
             self.next_offset = start
 
     def close(self, floor: Offset) -> BitMap64:
-        self.next_offset = max(self.next_offset, floor)
+        self._go_to(max(self.next_offset, floor))
+        self._leave_next_up(lambda offset: offset < floor)
         self._ready.remove_range(0, floor)
         self._held.remove_range(0, floor)
         return _NONE
 
     def drop(self, offsets: BitMap64) -> BitMap64:
+        self._leave_next_up(offsets.__contains__)
         self._ready -= offsets
         self._held -= offsets
         return _NONE
@@ -279,11 +295,20 @@ class UnorderedBacklog:
         self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
     ) -> Iterator[Range]:
         held = self._held | averse if averse else self._held
-        fresh = cursor.unacked_ranges(self.next_offset, end)
         if self.agenda is None:
-            return without(fresh, held)
+            return without(cursor.unacked_ranges(self.next_offset, end), held)
+        if self.agenda.places:
+            end, held = self._until(end), held | self.agenda.places.absent
+        fresh = cursor.unacked_ranges(self.next_offset, end)
         # Urgent messages that were handed out ahead are held, maybe very many.
         return outside(outside(fresh, held), self.agenda.pending)
+
+    # Private: messages that were held back behind a gap.
+
+    def _is_met(self, offset: Offset) -> bool:
+        assert self.agenda is not None
+        # Those that are pending are offered when they are due.
+        return offset in self._ready or offset in self._held or offset in self.agenda.pending
 
     def _leave_to_packer(self, cursor: Openness, start: Offset, end: Offset) -> None:
         """The packer has the offsets from `start` to before `end`."""
@@ -293,6 +318,6 @@ class UnorderedBacklog:
             if start > self.next_offset:
                 for averse_start, averse_end in self._fresh(cursor, start):
                     self._ready.add_range(averse_start, averse_end)
-            self.next_offset = end
+            self._go_to(end)
         elif end > start:
             self._ready.remove_range(start, end)

@@ -123,8 +123,10 @@ def _asking(index: int, message: Json) -> Json:
             check_kind(where, value, str)
         elif field == "depends_on":
             value = _joined(where, value)
-        elif field == "priority":
+        elif field in shapes.WHOLE:
             check_kind(where, value, int)
+        elif field == "publisher":
+            check_kind(where, value, str)
         else:
             check_kind(where, value, int, float)
         if isinstance(given, dict) and name in given:

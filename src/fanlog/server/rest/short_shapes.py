@@ -21,6 +21,9 @@ from fanlog.model.attributes import (
     LABEL_RETRY,
     LABEL_TTL,
     PRIORITY,
+    PUBLISHER,
+    PUBLISHER_EPOCH,
+    SEQUENCE,
     TTL,
 )
 from fanlog.model.resources import (
@@ -129,13 +132,21 @@ ASKING: dict[str, str] = {
     "ttl_seconds": TTL,
     "priority": PRIORITY,
     "depends_on": DEPENDS_ON,
+    "publisher": PUBLISHER,
+    "sequence": SEQUENCE,
+    "publisher_epoch": PUBLISHER_EPOCH,
 }
+#: Those that are whole numbers.
+WHOLE = frozenset({"priority", "sequence", "publisher_epoch"})
 NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
     "deliver_at": TIMESTAMP,
     "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
     "priority": integer(0, 9),
     "depends_on": array(STRING, minItems=1, maxItems=limits.DEPENDENCIES_MAX),
+    "publisher": STRING,
+    "sequence": integer(0, limits.SEQUENCE_MAX),
+    "publisher_epoch": integer(0, limits.SEQUENCE_MAX),
 }
 MESSAGES = {
     "messages": array(record(NEW_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)

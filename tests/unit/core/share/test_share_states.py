@@ -95,6 +95,21 @@ class Scene:
         self.world.share.come_due(*self.agenda.take_due(1_000, 10))
         self.decided()
 
+    def end_gap(self) -> None:
+        for record in self.agenda.hold(BitMap64(), BitMap64([self.offset])):
+            self.agenda.apply(record)
+        record = self.agenda.places.place(PARTITION, self.offset, [self.offset])
+        self.world.share.take_places(record.anchor, self.agenda.places.apply(record))
+        self.decided()
+
+    def hold_back(self) -> None:
+        """It is not late, but behind a gap."""
+        self.agenda = Agenda(PARTITION)
+        for record in self.agenda.hold(BitMap64([self.offset]), BitMap64()):
+            self.agenda.apply(record)
+        self.world.share.attend(self.agenda)
+        self.end_gap()
+
     def skip(self) -> None:
         self.world.share.skip(0, 2)
         self.decided()
@@ -132,6 +147,7 @@ SETTINGS: dict[Row, Subscription] = {
 #: How each event happens to the message.
 HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.DUE: Scene.come_due,
+    StateEvent.GAP_ENDED: Scene.hold_back,
     StateEvent.LEASED: Scene.lease,
     StateEvent.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
     StateEvent.CLAIMED: lambda s: s.world.claim(1.0, s.ids[1:]),

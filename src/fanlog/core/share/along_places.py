@@ -1,0 +1,91 @@
+"""Going along a log in which some messages stand behind later ones (`fanlog.core.places`).
+
+What two kinds of backlogs have in common. A backlog leaves such messages out where their offset is,
+goes no further than to the next anchor, and takes what stands behind it before it goes on: that is
+*next up*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import Range
+from fanlog.core.share.backlog import AgendaView, Openness, find
+from fanlog.core.share.packer import Slots
+from fanlog.model.resources import Offset
+
+
+class AlongPlaces:
+    """The place of a backlog in the log, and what is next up."""
+
+    __slots__ = ("_next_up", "agenda", "next_offset")
+
+    def __init__(self, floor: Offset) -> None:
+        #: What messages of the partition ask for; None when none does.
+        self.agenda: AgendaView | None = None
+        #: First offset that was not met since the start or the last seek.
+        self.next_offset = floor
+        #: Come before all from `next_offset` on.
+        self._next_up: list[Offset] = []
+
+    def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
+        raise NotImplementedError
+
+    def _is_met(self, offset: Offset) -> bool:
+        """Whether a message that stands behind an anchor is leased, delayed or offered already."""
+        raise NotImplementedError
+
+    def take_places(
+        self, anchor: Offset, offsets: Sequence[Offset], busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        """Offer open messages that were held back behind a gap, in their order, behind `anchor`."""
+        if anchor < self.next_offset:
+            self._next_up += [offset for offset in offsets if not self._is_met(offset)]
+
+    def _until(self, end: Offset) -> Offset:
+        """How far one may go now."""
+        if self.agenda is None or not self.agenda.places:
+            return end
+        if self._next_up:
+            return self.next_offset
+        return self.agenda.places.until(self.next_offset, end)
+
+    def _take_next_up(self, views: Sequence[Slots], take: Callable[[Slots, Offset], bool]) -> None:
+        """Hand what is next up to `take`, until that has no room for it."""
+        while self._next_up:
+            slots = find(views, self._next_up[0])
+            if slots is None or not take(slots, self._next_up[0]):
+                return
+            del self._next_up[0]
+
+    def _come_to_places(self, cursor: Openness, end: Offset) -> None:
+        """Go on past anchors before which there is nothing left, to what stands behind them."""
+        if self.agenda is None or not (self._next_up or self.agenda.places):
+            return
+        while True:
+            self._leave_next_up(cursor.__contains__)
+            anchor = self.agenda.places.next_anchor(self.next_offset)
+            if self._next_up or anchor is None or anchor >= end:
+                return
+            if next(self._fresh(cursor, anchor + 1), None) is not None:
+                return
+            self._go_to(anchor + 1)
+
+    def _go_to(self, offset: Offset) -> None:
+        """Nothing before an offset is to be met as fresh any more."""
+        if self.agenda is not None and self.agenda.places:
+            behind = self.agenda.places.behind(self.next_offset, offset)
+            self._next_up += [one for one in behind if not self._is_met(one)]
+        self.next_offset = offset
+
+    def _leave_next_up(self, is_gone: Callable[[Offset], bool]) -> None:
+        if self._next_up:
+            self._next_up = [one for one in self._next_up if not is_gone(one)]
+
+    def _has_anchors(self) -> bool:
+        """Whether some message that was met before may stand behind one that is still to come."""
+        if self.agenda is None or not self.agenda.places:
+            return False
+        return self.agenda.places.next_anchor(self.next_offset) is not None

@@ -1,0 +1,276 @@
+"""Publishers that number their messages, leave gaps, repeat themselves and begin again.
+
+Each has a topic and a subscription that nobody else moves. What the log has of a publisher, and
+when it comes, is judged by the chronicle alone, whatever the broker remembers of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from fanlog.broker.broker import Broker
+from fanlog.core.records import SubscriptionRecord, TopicRecord
+from fanlog.errors import FanlogError
+from fanlog.model.attributes import (
+    DELAY,
+    LABEL_GAP_TIMEOUT,
+    LABEL_ORDERING,
+    PUBLISHER,
+    PUBLISHER_EPOCH,
+    SEQUENCE,
+)
+from fanlog.model.resources import Offset, PartitionId
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from simulator import raw
+from simulator.calling import called, insist
+from simulator.chronicle import Chronicle, Committed, Delivered, Message, Turn
+from simulator.clients import pull, settle
+from simulator.world import Lost, World
+
+#: No pattern of a world matches these names, and no admin knows them.
+PREFIX = "numbered"
+ORDERINGS = ("none", "key", "publisher", "total")
+GAP_S = 20.0
+#: Timers and commits are not at once.
+_SLACK_S = 0.5
+
+Place = tuple[PartitionId, Offset]
+
+
+@dataclass
+class _Publisher:
+    """What a publisher knows of itself."""
+
+    world: World
+    topic: str
+    key: str
+    epoch: int = 0
+    next_number: int = 1
+    #: The content of each number of the epoch, also of those that it is not sure of.
+    sent: dict[int, bytes] = field(default_factory=dict)
+    skipped: list[int] = field(default_factory=list)
+    #: Where messages are, as answers say.
+    places: dict[tuple[int, int], Place] = field(default_factory=dict)
+
+    async def publish(self) -> None:
+        rng = self.world.rng
+        draw = rng.random()
+        if draw < 0.15 and self.skipped:
+            await self._send([self.skipped.pop(rng.randrange(len(self.skipped)))])
+        elif draw < 0.35 and self.sent:
+            await self._send(rng.choices(sorted(self.sent)[-8:], k=rng.choice((1, 2))))
+        elif draw < 0.42 and (self.epoch, 1) in self.places:
+            await self._begin_again()
+        elif draw < 0.46:
+            self.epoch += 1
+            self.next_number, self.sent, self.skipped = 1, {}, []
+            await self._send([1])
+        elif draw < 0.50 and self.epoch:
+            await self._send_old()
+        else:
+            if rng.random() < 0.25 and self.next_number > 1:
+                self.skipped.append(self.next_number)
+                self.next_number += 1
+            count = rng.choice((1, 1, 2, 3))
+            numbers = list(range(self.next_number, self.next_number + count))
+            self.next_number += count
+            await self._send(numbers)
+
+    async def _send(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if number not in self.sent:
+                self.world.published += 1
+                self.sent[number] = b"numbered %d" % self.world.published
+        epoch = self.epoch
+        partition, offsets = await self._call([(one, self.sent[one]) for one in numbers], epoch)
+        for number, offset in zip(numbers, offsets, strict=True):
+            before = self.places.setdefault((epoch, number), (partition, offset))
+            if before != (partition, offset):
+                self.world.broken.append(
+                    f"sequence: number {number} of epoch {epoch} was {before}, and is "
+                    f"{partition}:{offset}"
+                )
+
+    async def _begin_again(self) -> None:
+        """It has forgotten everything, as a process that was started anew."""
+        self.world.published += 1
+        await self._call([(1, b"anew %d" % self.world.published)], self.epoch)
+        self.world.broken.append(
+            f"sequence: publisher of {self.topic} began again, and was not told"
+        )
+
+    async def _send_old(self) -> None:
+        """A part of it has missed that there is a new epoch."""
+        epoch = self.epoch - 1
+        known = [number for one, number in self.places if one == self.epoch]
+        self.world.published += 1
+        await self._call([(1_000, b"old %d" % self.world.published)], epoch)
+        if known:
+            self.world.broken.append(f"sequence: epoch {epoch} of {self.topic} was over")
+
+    async def _call(
+        self, messages: list[tuple[int, bytes]], epoch: int
+    ) -> tuple[PartitionId, list[Offset]]:
+        drafts = []
+        for number, data in messages:
+            attributes = {PUBLISHER: "p", SEQUENCE: str(number), PUBLISHER_EPOCH: str(epoch)}
+            if self.world.temper.terms and number % 7 == 0:
+                attributes[DELAY] = "5"
+            drafts.append((data, attributes, self.key))
+
+        async def verb(broker: Broker) -> tuple[PartitionId, list[Offset]]:
+            return await raw.publish_once(broker, self.topic, drafts)
+
+        found: tuple[PartitionId, list[Offset]] = await called(
+            self.world, "publish numbered", self.topic, len(drafts), verb
+        )
+        return found
+
+
+async def sequencer(world: World) -> None:
+    """Publish to a topic of one's own, and fetch, until the world is over."""
+    world.sequencers += 1
+    ordering = world.rng.choice(ORDERINGS)
+    name = f"{PREFIX}-{world.sequencers}-{ordering}"
+    topic, own = f"projects/sim/topics/{name}", f"projects/sim/subscriptions/{name}"
+    await insist(world, partial(_create_topic, world, topic, ordering))
+    await insist(world, partial(_create_subscription, world, own, topic, ordering))
+    publisher = _Publisher(world, topic, "k" if ordering == "key" else "")
+    while await world.pause():
+        with suppress(FanlogError, Lost):
+            if world.chance(0.5):
+                await publisher.publish()
+            elif world.chance(0.05):
+                await _seek(world, own)
+            else:
+                received = await pull(world, own, world.rng.randint(1, 5), 0.0)
+                if received:
+                    refs = [one.ref for one in received]
+                    await settle(world, own, refs, world.rng.choice((None, None, None, 0)))
+
+
+async def _create_topic(world: World, name: str, ordering: str) -> None:
+    labels = {LABEL_ORDERING: ordering, LABEL_GAP_TIMEOUT: str(int(GAP_S))}
+    spec = TopicSpec(name=name, labels=labels)
+    await called(world, "create topic", name, "", lambda b: b.topics.create(spec))
+
+
+async def _create_subscription(world: World, name: str, topic: str, ordering: str) -> None:
+    spec = SubscriptionSpec(
+        name=name,
+        topic=topic,
+        ack_deadline_s=10,
+        enable_message_ordering=ordering != "none",
+        retain_acked=True,
+        expiration_ttl_s=None,
+    )
+    await called(world, "create subscription", name, "", lambda b: b.subscriptions.create(spec))
+
+
+async def _seek(world: World, name: str) -> None:
+    """To the beginning: everything comes once more."""
+    await called(world, "seek numbered", name, "", lambda b: b.seeks.to_time(name, 0))
+
+
+# The promise.
+
+
+def is_numbered(resource: object) -> bool:
+    """Whether a topic or a subscription is judged here, and not by ledgers."""
+    name = getattr(resource, "name", "")
+    return str(name).rpartition("/")[2].startswith(f"{PREFIX}-")
+
+
+def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
+    """Sentences of numbers that are twice in the log, or came early or late."""
+    topics: dict[PartitionId, str] = {}
+    subscriptions: set[int] = set()
+    found: dict[PartitionId, dict[Offset, tuple[Message, float]]] = {}
+    turns: list[float] = []
+    delivered: list[Delivered] = []
+    for entry in chronicle.entries:
+        match entry.what:
+            case Committed(messages=messages, changes=changes):
+                for change in changes:
+                    if isinstance(change, TopicRecord) and is_numbered(change.topic):
+                        assert change.topic is not None
+                        topics |= dict.fromkeys(change.topic.partitions, change.topic.name)
+                    elif isinstance(change, SubscriptionRecord) and is_numbered(
+                        change.subscription
+                    ):
+                        subscriptions.add(change.id)
+                for message in messages:
+                    if message.partition in topics and SEQUENCE in message.attributes:
+                        known = found.setdefault(message.partition, {})
+                        known[message.offset] = message, entry.time_s
+            case Turn():
+                turns.append(entry.time_s)
+            case Delivered(subscription=owner) if owner in subscriptions:
+                delivered.append(entry.what)
+    for messages_of in found.values():
+        yield from _appended_once(messages_of)
+    delivered.sort(key=lambda one: one.generation)
+    for partition, name in topics.items():
+        ours = [one for one in delivered if one.partition == partition]
+        known = found.get(partition, {})
+        yield from _held_back(known, ours, turns)
+        if not name.endswith("-none"):
+            yield from _in_order(known, ours)
+
+
+def _number(message: Message) -> tuple[int, int]:
+    return int(message.attributes[PUBLISHER_EPOCH]), int(message.attributes[SEQUENCE])
+
+
+def _appended_once(known: dict[Offset, tuple[Message, float]]) -> Iterator[str]:
+    seen: dict[tuple[int, int], Offset] = {}
+    epoch = 0
+    for offset, (message, _) in sorted(known.items()):
+        number = _number(message)
+        if number in seen:
+            yield f"sequence: {number} is at {seen[number]}, and once more at {offset}"
+        if number[0] < epoch:
+            yield f"sequence: {number} is at {offset}, and its epoch was over"
+        seen[number], epoch = offset, max(epoch, number[0])
+
+
+def _held_back(
+    known: dict[Offset, tuple[Message, float]], delivered: list[Delivered], turns: list[float]
+) -> Iterator[str]:
+    """No message comes while one before it is missing, and the time-out is not over."""
+    times: dict[tuple[int, int], float] = {}
+    for _, (message, time_s) in sorted(known.items(), key=lambda item: item[0]):
+        times.setdefault(_number(message), time_s)
+    for one in delivered:
+        for offset in filter(known.__contains__, one.offsets):
+            epoch, number = _number(known[offset][0])
+            there = sorted(n for e, n in times if e == epoch and times[e, n] <= one.decided_s)
+            if not there or any(e > epoch and times[e, n] <= one.decided_s for e, n in times):
+                continue
+            for missing in sorted(set(range(there[0], number)) - set(there)):
+                since_s = min(times[epoch, n] for n in there if n > missing)
+                # The next process may read another time.
+                is_doubtful = any(since_s <= turn_s <= one.decided_s for turn_s in turns)
+                if one.decided_s < since_s + GAP_S - _SLACK_S and not is_doubtful:
+                    yield (
+                        f"sequence: {one.partition}:{offset} came at {one.at}, with number "
+                        f"{number}, and {missing} had not come"
+                    )
+
+
+def _in_order(
+    known: dict[Offset, tuple[Message, float]], delivered: list[Delivered]
+) -> Iterator[str]:
+    """Messages come first in the order of their numbers, where there is order."""
+    seen: set[Offset] = set()
+    last: tuple[int, int] = (-1, -1)
+    for one in delivered:
+        for offset in filter(known.__contains__, one.offsets):
+            number = _number(known[offset][0])
+            if offset not in seen and number < last:
+                yield f"sequence: {one.partition}:{offset} with number {number} came after {last}"
+            seen.add(offset)
+            last = max(last, number)
