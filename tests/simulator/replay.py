@@ -133,7 +133,7 @@ class Replay:
     def _committed(self, entry: Entry, committed: Committed) -> None:
         new_topics: list[Topic] = []
         for change in committed.changes:
-            if isinstance(change, TopicRecord):
+            if isinstance(change, TopicRecord) and not is_numbered(change.topic):
                 new_topics += self._topic_changed(change)
         for change in committed.changes:
             if isinstance(change, SubscriptionRecord) and not (

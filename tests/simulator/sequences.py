@@ -30,7 +30,8 @@ from simulator.chronicle import Chronicle, Committed, Delivered, Message, Turn
 from simulator.clients import pull, settle
 from simulator.world import Lost, World
 
-#: No pattern of a world matches these names, and no admin knows them.
+#: In a project of their own, which no pattern of a world matches, and no admin knows. Ledgers go
+#: by offsets, and places are not in their order.
 PREFIX = "numbered"
 ORDERINGS = ("none", "key", "publisher", "total")
 GAP_S = 20.0
@@ -135,7 +136,7 @@ async def sequencer(world: World) -> None:
     world.sequencers += 1
     ordering = world.rng.choice(ORDERINGS)
     name = f"{PREFIX}-{world.sequencers}-{ordering}"
-    topic, own = f"projects/sim/topics/{name}", f"projects/sim/subscriptions/{name}"
+    topic, own = f"projects/own/topics/{name}", f"projects/own/subscriptions/{name}"
     await insist(world, partial(_create_topic, world, topic, ordering))
     await insist(world, partial(_create_subscription, world, own, topic, ordering))
     publisher = _Publisher(world, topic, "k" if ordering == "key" else "")
