@@ -26,7 +26,7 @@ from fanlog.model.resources import Offset, PartitionId
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from simulator import raw
 from simulator.calling import called, insist
-from simulator.chronicle import Chronicle, Committed, Delivered, Message, Turn
+from simulator.chronicle import Chronicle, Committed, Delivered, Message, Op, Turn
 from simulator.clients import pull, settle
 from simulator.world import Lost, World
 
@@ -191,6 +191,7 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
     subscriptions: set[int] = set()
     found: dict[PartitionId, dict[Offset, tuple[Message, float]]] = {}
     turns: list[float] = []
+    moved: set[str] = set()
     delivered: list[Delivered] = []
     for entry in chronicle.entries:
         match entry.what:
@@ -209,6 +210,9 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
                         known[message.offset] = message, entry.time_s
             case Turn():
                 turns.append(entry.time_s)
+            case Op(verb="seek" | "purge", name=name):
+                # An admin has: what was acknowledged so never came.
+                moved.add(name.rpartition("/")[2])
             case Delivered(subscription=owner) if owner in subscriptions:
                 delivered.append(entry.what)
     for messages_of in found.values():
@@ -218,7 +222,7 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
         ours = [one for one in delivered if one.partition == partition]
         known = found.get(partition, {})
         yield from _held_back(known, ours, turns)
-        if not name.endswith("-none"):
+        if not name.endswith("-none") and name.rpartition("/")[2] not in moved:
             yield from _in_order(known, ours)
 
 
