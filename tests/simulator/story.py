@@ -36,7 +36,7 @@ from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
 from simulator.schedulers import scheduler
-from simulator.sequences import sequencer
+from simulator.sequences import is_numbered, sequencer
 from simulator.singles import single
 from simulator.sinkers import sinker
 from simulator.world import Lost, World
@@ -224,7 +224,8 @@ def _topics_of(catalog: Catalog, subscription: Subscription) -> list[str]:
     """Topics that a subscription reads and that can be published to."""
     if not is_pattern(subscription.topic):
         return [] if subscription.topic_id is None else [subscription.topic]
-    return [t.name for t in catalog.topics() if is_matched(subscription.topic, t.name)]
+    found = [t for t in catalog.topics() if is_matched(subscription.topic, t.name)]
+    return [topic.name for topic in found if not is_numbered(topic)]
 
 
 def _backlog(world: World, subscription: Subscription) -> int:
