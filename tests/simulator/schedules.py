@@ -62,22 +62,30 @@ class Ticks:
         for key, value in state.items():
             if key[:1] == ScheduleRecord.KIND:
                 _put(self._schedules, key[1:], value)
+        ended: dict[bytes, Progress | None] = {}
         for key, value in state.items():
-            if key[:1] == TickRecord.KIND:
+            if key[:1] == TickRecord.KIND and value is None:
+                ended[key[1:]] = self._progress.pop(key[1:], None)
+            elif key[:1] == TickRecord.KIND and value is not None:
                 yield from self._decided(before, key[1:], value, ticks)
         for name, found in ticks.items():
-            yield f"schedule: {name} published {found} and did not note it in the same commit"
+            key = codec.digest_of(name)
+            if key not in ended:
+                yield f"schedule: {name} published {found} and did not note it in the same commit"
+            elif (last := ended[key]) is not None:
+                # It was deleted in the commit of its last ticks.
+                self.published += len(found)
+                yield from self._once(key, before[key], last, last, found)
+                yield from _check_ticks(before[key], last, float("inf"), found)
 
     def _decided(
         self,
         before: Mapping[bytes, Schedule],
         key: bytes,
-        value: bytes | None,
+        value: bytes,
         ticks: dict[str, list[int]],
     ) -> Iterator[str]:
         last = self._progress.pop(key, None)
-        if value is None:
-            return
         record = codec.decode(TickRecord.KIND + key, value)
         assert isinstance(record, TickRecord)
         assert record.ticks is not None
@@ -135,11 +143,7 @@ def _check_span(
 ) -> Iterator[str]:
     """The ticks from one decision to the next are published, or missed."""
     period = _SECONDS[schedule.cron]
-    if any(tick % period or not last.decided_s < tick <= now.decided_s for tick in found):
-        yield (
-            f"schedule: {schedule.name} published {found} every {period} s, after "
-            f"{last.decided_s} was decided"
-        )
+    yield from _check_ticks(schedule, last, now.decided_s, found)
     due = now.decided_s // period - last.decided_s // period
     decided = len(found) + missed
     if decided != due and missed < limits.SCHEDULE_COUNT_MAX - limits.SCHEDULE_CATCH_UP_MAX:
@@ -149,6 +153,18 @@ def _check_span(
         )
     if len(set(found)) < len(found):
         yield f"schedule: {schedule.name} published {found}"
+
+
+def _check_ticks(
+    schedule: Schedule, last: Progress, until_s: float, found: Sequence[int]
+) -> Iterator[str]:
+    """Ticks are those of the schedule, and were not decided before."""
+    period = _SECONDS[schedule.cron]
+    if any(tick % period or not last.decided_s < tick <= until_s for tick in found):
+        yield (
+            f"schedule: {schedule.name} published {found} every {period} s, after "
+            f"{last.decided_s} was decided"
+        )
 
 
 def _put(schedules: dict[bytes, Schedule], key: bytes, value: bytes | None) -> None:
