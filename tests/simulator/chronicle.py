@@ -18,7 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.publishers import count_of
+from fanlog.core.records import (
+    CursorHead,
+    NumbersRecord,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId, SubscriptionId
 
@@ -162,6 +169,14 @@ class Committed:
     heads: Sequence[CursorHead]
     #: Where the log of each partition with such a cursor begins.
     starts: Mapping[PartitionId, Offset]
+    #: When messages with numbers arrived, as the broker notes it: the time-out of gaps begins then.
+    arrivals: Mapping[tuple[PartitionId, Offset], float] = field(default_factory=dict)
+
+
+def arrivals_of(run: NumbersRecord) -> dict[tuple[PartitionId, Offset], float]:
+    """When the messages of a run arrived."""
+    offsets = range(run.base or 0, (run.base or 0) + count_of(run))
+    return {(run.partition, offset): run.arrived_s for offset in offsets}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from fanlog.core.agenda import AgendaTable
 from fanlog.core.publishers import Publishers
 from fanlog.model import sequences
 from simulator.planting import mutant
+from simulator.sequences import GAP_S
 
 
 @mutant("numbers are forgotten by a restart", 10, (Publishers, "sort"), needs="sequencers")
@@ -32,7 +33,7 @@ def _(place: Any) -> Any:
 
 @mutant("gaps are given up before their time", 10, (Gaps, "_timeout_s"), needs="sequencers")
 def _(_: Any) -> Any:
-    return lambda self, publishers: 2.0
+    return lambda self, publishers: GAP_S - 1.0
 
 
 @mutant("an epoch that is over begins anew", 20, (Publishers, "_draft"), needs="sequencers")

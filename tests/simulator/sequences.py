@@ -6,7 +6,7 @@ when it comes, is judged by the chronicle alone, whatever the broker remembers o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from fanlog.model.resources import Offset, PartitionId
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from simulator import raw
 from simulator.calling import called, insist
-from simulator.chronicle import Chronicle, Committed, Delivered, Message, Op, Turn
+from simulator.chronicle import Chronicle, Committed, Delivered, Entry, Message, Op
 from simulator.clients import pull, settle
 from simulator.world import Lost, World
 
@@ -35,8 +35,8 @@ from simulator.world import Lost, World
 PREFIX = "numbered"
 ORDERINGS = ("none", "key", "publisher", "total")
 GAP_S = 20.0
-#: A message counts from when it was published; its commit may take seconds.
-_SLACK_S = 8.0
+#: Clocks are numbers with a point.
+_EPSILON_S = 1e-6
 
 Place = tuple[PartitionId, Offset]
 
@@ -126,7 +126,7 @@ class _Publisher:
             return await raw.publish_once(broker, self.topic, drafts)
 
         found: tuple[PartitionId, list[Offset]] = await called(
-            self.world, "publish numbered", self.topic, len(drafts), verb
+            self.world, "publish numbered", self.topic, [(epoch, one) for one, _ in messages], verb
         )
         return found
 
@@ -179,6 +179,26 @@ async def _seek(world: World, name: str) -> None:
 # The promise.
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A message with a number, as it stands in the log."""
+
+    message: Message
+    epoch: int
+    number: int
+    #: When it arrived, as the broker noted it in the same commit.
+    arrived_s: float
+    #: The last lease that was decided before its commit.
+    generation: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.epoch, self.number
+
+
+Log = dict[Offset, _Stored]
+
+
 def is_numbered(resource: object) -> bool:
     """Whether a topic or a subscription is judged here, and not by ledgers."""
     name = getattr(resource, "name", "")
@@ -189,13 +209,14 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
     """Sentences of numbers that are twice in the log, or came early or late."""
     topics: dict[PartitionId, str] = {}
     subscriptions: set[int] = set()
-    found: dict[PartitionId, dict[Offset, tuple[Message, float]]] = {}
-    turns: list[float] = []
+    found: dict[PartitionId, Log] = {}
+    #: When the publisher of a topic first sent a number of an epoch.
+    calls: dict[str, dict[tuple[int, int], float]] = {}
     moved: set[str] = set()
     delivered: list[Delivered] = []
     for entry in chronicle.entries:
         match entry.what:
-            case Committed(messages=messages, changes=changes):
+            case Committed(messages=messages, changes=changes, arrivals=arrivals):
                 for change in changes:
                     if isinstance(change, TopicRecord) and is_numbered(change.topic):
                         assert change.topic is not None
@@ -206,76 +227,96 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
                         subscriptions.add(change.id)
                 for message in messages:
                     if message.partition in topics and SEQUENCE in message.attributes:
-                        known = found.setdefault(message.partition, {})
-                        known[message.offset] = message, entry.time_s
-            case Turn():
-                turns.append(entry.time_s)
+                        one = _stored(message, entry, arrivals)
+                        found.setdefault(message.partition, {})[message.offset] = one
+                        sent_s = calls[topics[message.partition]][one.place]
+                        yield from _arrived(one, sent_s, entry.time_s)
+            case Op(verb="publish numbered", name=name, detail=places) if entry.kind == "begun":
+                for place in places:
+                    calls.setdefault(name, {}).setdefault(place, entry.time_s)
             case Op(verb="seek" | "purge", name=name):
                 # An admin has: what was acknowledged so never came.
                 moved.add(name.rpartition("/")[2])
             case Delivered(subscription=owner) if owner in subscriptions:
                 delivered.append(entry.what)
-    for messages_of in found.values():
-        yield from _appended_once(messages_of)
+    for log in found.values():
+        yield from _appended_once(log)
     delivered.sort(key=lambda one: one.generation)
     for partition, name in topics.items():
         ours = [one for one in delivered if one.partition == partition]
-        known = found.get(partition, {})
-        yield from _held_back(known, ours, turns)
+        log = found.get(partition, {})
+        yield from _held_back(log, ours)
         if not name.endswith("-none") and name.rpartition("/")[2] not in moved:
-            yield from _in_order(known, ours)
+            yield from _in_order(log, ours)
 
 
-def _number(message: Message) -> tuple[int, int]:
-    return int(message.attributes[PUBLISHER_EPOCH]), int(message.attributes[SEQUENCE])
+def _stored(message: Message, entry: Entry, arrivals: Mapping[Place, float]) -> _Stored:
+    return _Stored(
+        message,
+        int(message.attributes[PUBLISHER_EPOCH]),
+        int(message.attributes[SEQUENCE]),
+        # Of those whose epoch ended in the same commit nothing is noted; they are not held either.
+        arrivals.get((message.partition, message.offset), entry.time_s),
+        entry.generation,
+    )
 
 
-def _appended_once(known: dict[Offset, tuple[Message, float]]) -> Iterator[str]:
+def _arrived(one: _Stored, sent_s: float, committed_s: float) -> Iterator[str]:
+    """A message arrives after its publisher sent it first, and before its commit."""
+    if not sent_s - _EPSILON_S <= one.arrived_s <= committed_s + _EPSILON_S:
+        yield (
+            f"sequence: {one.message.partition}:{one.message.offset} is noted to have arrived at "
+            f"{one.arrived_s}, was sent at {sent_s} and committed at {committed_s}"
+        )
+
+
+def _appended_once(log: Log) -> Iterator[str]:
     seen: dict[tuple[int, int], Offset] = {}
     epoch = 0
-    for offset, (message, _) in sorted(known.items()):
-        number = _number(message)
-        if number in seen:
-            yield f"sequence: {number} is at {seen[number]}, and once more at {offset}"
-        if number[0] < epoch:
-            yield f"sequence: {number} is at {offset}, and its epoch was over"
-        seen[number], epoch = offset, max(epoch, number[0])
+    for offset, one in sorted(log.items()):
+        if one.place in seen:
+            yield f"sequence: {one.place} is at {seen[one.place]}, and once more at {offset}"
+        if one.epoch < epoch:
+            yield f"sequence: {one.place} is at {offset}, and its epoch was over"
+        seen[one.place], epoch = offset, max(epoch, one.epoch)
 
 
-def _held_back(
-    known: dict[Offset, tuple[Message, float]], delivered: list[Delivered], turns: list[float]
-) -> Iterator[str]:
-    """No message comes while one before it is missing, and the time-out is not over."""
-    times: dict[tuple[int, int], float] = {}
-    for _, (message, time_s) in sorted(known.items(), key=lambda item: item[0]):
-        times.setdefault(_number(message), time_s)
+def _held_back(log: Log, delivered: list[Delivered]) -> Iterator[str]:
+    """No message comes while one before it is missing, and the time-out is not over.
+
+    By the broker's own clock and notes, so to the moment: a new process that reads another time
+    from the machine has waited as long as it sees.
+    """
     for one in delivered:
-        for offset in filter(known.__contains__, one.offsets):
-            epoch, number = _number(known[offset][0])
-            there = sorted(n for e, n in times if e == epoch and times[e, n] <= one.decided_s)
-            if not there or any(e > epoch and times[e, n] <= one.decided_s for e, n in times):
-                continue
-            for missing in sorted(set(range(there[0], number)) - set(there)):
-                since_s = min(times[epoch, n] for n in there if n > missing)
-                # The next process may read another time.
-                is_doubtful = any(since_s <= turn_s <= one.decided_s for turn_s in turns)
-                if one.decided_s < since_s + GAP_S - _SLACK_S and not is_doubtful:
+        # What was in the log when the lease was decided, of each epoch.
+        there = [other for other in log.values() if other.generation < one.generation]
+        last = max((other.epoch for other in there), default=0)
+        of_epoch = {other.number: other for other in there if other.epoch == last}
+        for offset in filter(log.__contains__, one.offsets):
+            if log[offset].epoch != last:
+                continue  # Its epoch is over, and so are the gaps before it.
+            for missing in range(min(of_epoch), log[offset].number):
+                if missing in of_epoch:
+                    continue
+                since_s = min(
+                    other.arrived_s for other in of_epoch.values() if other.number > missing
+                )
+                if one.decided_s < since_s + GAP_S - _EPSILON_S:
                     yield (
                         f"sequence: {one.partition}:{offset} came at {one.at}, with number "
-                        f"{number}, and {missing} had not come"
+                        f"{log[offset].number}, and {missing} had not come; it was to wait for "
+                        f"another {since_s + GAP_S - one.decided_s:.3f} s"
                     )
 
 
-def _in_order(
-    known: dict[Offset, tuple[Message, float]], delivered: list[Delivered]
-) -> Iterator[str]:
+def _in_order(log: Log, delivered: list[Delivered]) -> Iterator[str]:
     """Messages come first in the order of their numbers, where there is order."""
     seen: set[Offset] = set()
     last: tuple[int, int] = (-1, -1)
     for one in delivered:
-        for offset in filter(known.__contains__, one.offsets):
-            number = _number(known[offset][0])
-            if offset not in seen and number < last:
-                yield f"sequence: {one.partition}:{offset} with number {number} came after {last}"
+        for offset in filter(log.__contains__, one.offsets):
+            place = log[offset].place
+            if offset not in seen and place < last:
+                yield f"sequence: {one.partition}:{offset} with number {place} came after {last}"
             seen.add(offset)
-            last = max(last, number)
+            last = max(last, place)

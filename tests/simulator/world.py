@@ -18,6 +18,7 @@ from fanlog.core import records as codec
 from fanlog.core.records import (
     CursorHead,
     FormerTopicRecord,
+    NumbersRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
@@ -26,7 +27,7 @@ from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit, Log
 from fanlog.model.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
 from fanlog.model.ids import parse_message_id
-from fanlog.model.resources import PartitionId, Topic
+from fanlog.model.resources import Offset, PartitionId, Topic
 from fanlog.push.senders.endpoint_check import EndpointCheck
 from fanlog.push.service import PushService
 from fanlog.wire import contents, types
@@ -43,6 +44,7 @@ from simulator.chronicle import (
     Outcome,
     Rotten,
     Turn,
+    arrivals_of,
 )
 from simulator.dedups import Dedups
 from simulator.disk import Disk, Policies
@@ -398,6 +400,7 @@ class World:
     def _committed(self, commit: Commit) -> None:
         changes: list[CatalogChange] = []
         heads: list[CursorHead] = []
+        arrivals: dict[tuple[PartitionId, Offset], float] = {}
         for key, value in commit.state.items():
             kind = key[:1]
             if kind in _CATALOG:
@@ -408,6 +411,10 @@ class World:
                 former = codec.decode(key, value)
                 assert isinstance(former, FormerTopicRecord)
                 self._name_topic(former.topic)
+            elif kind == NumbersRecord.KIND and value is not None:
+                run = codec.decode(key, value)
+                assert isinstance(run, NumbersRecord)
+                arrivals |= arrivals_of(run)
         for change in changes:
             if isinstance(change, TopicRecord):
                 self._name_topic(change.topic)
@@ -418,7 +425,7 @@ class World:
                 self.chronicle.key_slots[subscription.id] = subscription.key_slots
         messages = list(self._messages(commit))
         starts = {head.partition: self.log_start(head.partition) for head in heads}
-        committed = Committed(commit.sequence, messages, changes, heads, starts)
+        committed = Committed(commit.sequence, messages, changes, heads, starts, arrivals)
         self.chronicle.commit(committed, self.now)
         self.broken += self.disk.committed(changes, commit.state, messages)
         if self.tiering is not None:
