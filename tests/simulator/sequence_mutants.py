@@ -12,7 +12,9 @@ from fanlog.core.agenda import AgendaTable
 from fanlog.core.publishers import Publishers
 from fanlog.model import sequences
 from simulator.planting import mutant
-from simulator.sequences import GAP_S
+
+#: Share of their time-out after which gaps are given up.
+EARLY = 0.5
 
 
 @mutant("numbers are forgotten by a restart", 10, (Publishers, "sort"), needs="sequencers")
@@ -31,9 +33,9 @@ def _(place: Any) -> Any:
     return hasty
 
 
-@mutant("gaps are given up before their time", 10, (Gaps, "_timeout_s"), needs="sequencers")
-def _(_: Any) -> Any:
-    return lambda self, publishers: GAP_S - 1.0
+@mutant("gaps are given up before their time", 15, (Gaps, "_timeout_s"), needs="sequencers")
+def _(timeout_s: Any) -> Any:
+    return lambda self, publishers: timeout_s(self, publishers) * EARLY
 
 
 @mutant("an epoch that is over begins anew", 20, (Publishers, "_draft"), needs="sequencers")

@@ -34,7 +34,8 @@ from simulator.world import Lost, World
 #: by offsets, and places are not in their order.
 PREFIX = "numbered"
 ORDERINGS = ("none", "key", "publisher", "total")
-GAP_S = 20.0
+#: Time-outs of gaps, for worlds that go fast and slowly.
+GAPS_S = (1, 5, 20)
 #: Clocks are numbers with a point.
 _EPSILON_S = 1e-6
 
@@ -134,10 +135,10 @@ class _Publisher:
 async def sequencer(world: World) -> None:
     """Publish to a topic of one's own, and fetch, until the world is over."""
     world.sequencers += 1
-    ordering = world.rng.choice(ORDERINGS)
+    ordering, gap_s = world.rng.choice(ORDERINGS), world.rng.choice(GAPS_S)
     name = f"{PREFIX}-{world.sequencers}-{ordering}"
     topic, own = f"projects/own/topics/{name}", f"projects/own/subscriptions/{name}"
-    await insist(world, partial(_create_topic, world, topic, ordering))
+    await insist(world, partial(_create_topic, world, topic, ordering, gap_s))
     await insist(world, partial(_create_subscription, world, own, topic, ordering))
     publisher = _Publisher(world, topic, "k" if ordering == "key" else "")
     while await world.pause():
@@ -153,8 +154,8 @@ async def sequencer(world: World) -> None:
                     await settle(world, own, refs, world.rng.choice((None, None, None, 0)))
 
 
-async def _create_topic(world: World, name: str, ordering: str) -> None:
-    labels = {LABEL_ORDERING: ordering, LABEL_GAP_TIMEOUT: str(int(GAP_S))}
+async def _create_topic(world: World, name: str, ordering: str, gap_s: int) -> None:
+    labels = {LABEL_ORDERING: ordering, LABEL_GAP_TIMEOUT: str(gap_s)}
     spec = TopicSpec(name=name, labels=labels)
     await called(world, "create topic", name, "", lambda b: b.topics.create(spec))
 
@@ -208,6 +209,7 @@ def is_numbered(resource: object) -> bool:
 def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
     """Sentences of numbers that are twice in the log, or came early or late."""
     topics: dict[PartitionId, str] = {}
+    gaps_s: dict[PartitionId, float] = {}
     subscriptions: set[int] = set()
     found: dict[PartitionId, Log] = {}
     #: When the publisher of a topic first sent a number of an epoch.
@@ -221,6 +223,8 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
                     if isinstance(change, TopicRecord) and is_numbered(change.topic):
                         assert change.topic is not None
                         topics |= dict.fromkeys(change.topic.partitions, change.topic.name)
+                        gap_s = float(change.topic.labels[LABEL_GAP_TIMEOUT])
+                        gaps_s |= dict.fromkeys(change.topic.partitions, gap_s)
                     elif isinstance(change, SubscriptionRecord) and is_numbered(
                         change.subscription
                     ):
@@ -245,7 +249,7 @@ def numbers_kept(chronicle: Chronicle) -> Iterator[str]:
     for partition, name in topics.items():
         ours = [one for one in delivered if one.partition == partition]
         log = found.get(partition, {})
-        yield from _held_back(log, ours)
+        yield from _held_back(log, ours, gaps_s[partition])
         if not name.endswith("-none") and name.rpartition("/")[2] not in moved:
             yield from _in_order(log, ours)
 
@@ -281,7 +285,7 @@ def _appended_once(log: Log) -> Iterator[str]:
         seen[one.place], epoch = offset, max(epoch, one.epoch)
 
 
-def _held_back(log: Log, delivered: list[Delivered]) -> Iterator[str]:
+def _held_back(log: Log, delivered: list[Delivered], gap_s: float) -> Iterator[str]:
     """No message comes while one before it is missing, and the time-out is not over.
 
     By the broker's own clock and notes, so to the moment: a new process that reads another time
@@ -301,11 +305,11 @@ def _held_back(log: Log, delivered: list[Delivered]) -> Iterator[str]:
                 since_s = min(
                     other.arrived_s for other in of_epoch.values() if other.number > missing
                 )
-                if one.decided_s < since_s + GAP_S - _EPSILON_S:
+                if one.decided_s < since_s + gap_s - _EPSILON_S:
                     yield (
                         f"sequence: {one.partition}:{offset} came at {one.at}, with number "
                         f"{log[offset].number}, and {missing} had not come; it was to wait for "
-                        f"another {since_s + GAP_S - one.decided_s:.3f} s"
+                        f"another {since_s + gap_s - one.decided_s:.3f} s"
                     )
 
 
