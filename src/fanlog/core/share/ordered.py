@@ -146,18 +146,24 @@ class OrderedBacklog(AlongPlaces):
         ahead = self._ahead() & keyless
         keyless -= ahead
         wanted = BitMap64(islice(keyless, limit))
+        fronts: list[Range] = []
         for key in self.keys.queued.values():
-            if len(wanted) >= limit:
+            if len(wanted) + len(fronts) >= limit:
                 break
             if not self._is_open(key, consumer):
                 continue
-            wanted.update(islice(key.waiting, 1 if self.strict else limit - len(wanted)))
+            most = 1 if self.strict else limit - len(wanted) - len(fronts)
+            if self.keys.places:
+                # Not in the order of offsets: the first must be read first, or none could go.
+                fronts += ((offset, offset + 1) for offset in islice(key.waiting, most))
+            else:
+                wanted.update(islice(key.waiting, most))
             if not key.waiting and key.rescan_from is not None:
                 # Noted, so that `skip` finds a scan that begins at unreadable messages.
                 start = key.rescan_from = max(key.rescan_from, cursor.floor)
                 wanted.add_range(start, max(start, min(start + limit, self.next_offset)))
         ranges = list(runs(wanted))
-        limit -= len(wanted)
+        limit -= len(wanted) + len(fronts)
         for start, stop in self._fresh(cursor, end):
             if limit <= 0:
                 break
@@ -166,11 +172,11 @@ class OrderedBacklog(AlongPlaces):
         if ahead and limit > 0:
             ranges += runs(BitMap64(islice(ahead, limit)))
         # Messages without a key may be ready ahead of where the backlog went back to.
-        return sorted(ranges) if self._met else ranges
+        return fronts + (sorted(ranges) if self._met else ranges)
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
         self._come_to_places(cursor, end)
-        if self._next_up:
+        if self.keys.places:
             views = in_order(views)
         urgent: Sequence[Offset] = ()
         if self.agenda is not None:
