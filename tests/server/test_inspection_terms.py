@@ -295,3 +295,40 @@ class TestBacklog:
         server.pull(name)
         found = looking.backlog(name)
         assert (found.messages, found.pending) == (2, 2)
+
+
+class TestGaps:
+    """Messages that are held back behind a gap in the numbers of their publisher."""
+
+    def test_peek_and_trace_say_what_they_wait_for(self, server, looking):
+        topic = server.topic(labels={"fanlog-gap-timeout": "20"})
+        name = server.subscription(topic)
+
+        def publish(*numbers):
+            return [
+                asking(server, topic, b"%d" % number, publisher="p", sequence=number)[0]
+                for number in numbers
+            ]
+
+        publish(1, 3)
+        arrived_s = server.clock.now()
+        server.advance(5)
+        [held, _] = publish(6, 4)
+        first, third, sixth, fourth = looking.peek(name)
+        assert (first.state, first.waits_for) == ("BACKLOG", "")
+        assert (third.state, third.waits_for) == ("PENDING", "number 2 of publisher 'p'")
+        assert third.until == stamp(arrived_s + 20)
+        assert fourth.waits_for == "number 2 of publisher 'p'"
+        assert (sixth.waits_for, sixth.until) == (
+            "number 2 of publisher 'p'",
+            stamp(arrived_s + 25),
+        )
+        publish(2)
+        sixth = list(looking.peek(name))[2]
+        assert sixth.waits_for == "number 5 of publisher 'p'"
+        traced = on(looking.trace(held), name)
+        assert (traced.state, traced.waits_for) == ("PENDING", "number 5 of publisher 'p'")
+        assert traced.until == stamp(arrived_s + 25)
+        assert traced.next_delivery == "when number 5 of its publisher comes, or is given up"
+        publish(5)
+        assert {one.waits_for for one in looking.peek(name)} == {""}

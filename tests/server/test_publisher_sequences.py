@@ -286,6 +286,23 @@ def test_one_at_a_time_and_nacked(server, exactly_once):
     server.await_drained(subscription)
 
 
+def test_a_small_consumer_gets_first_what_filled_the_gap(server):
+    """Also when what stood behind the gap is more than it has room for."""
+    topic = server.topic()
+    subscription = server.subscription(topic, enable_message_ordering=True)
+    publish(server, topic, 1, key="k")
+    for number in (3, 4, 5, 6):
+        publish(server, topic, number, key="k", colour="x" * 1_000)
+    publish(server, topic, 2, key="k")
+    first = server.pull(subscription, 1)
+    assert data(first) == [b"1"]
+    assert server.pull(subscription) == [], "all of them wait for the first of their key"
+    server.ack(subscription, first)
+    small = server.open_stream(subscription, max_outstanding_bytes=1_500)
+    assert data(small.messages(1)) == [b"2"]
+    small.close()
+
+
 def test_with_key_slots(server):
     topic = server.topic()
     subscription = server.subscription(topic, labels={"fanlog-assignment": "sticky"})

@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 #: Facts about a peeked message that are shown when there are any.
-_TOLD = ("failed_deliveries", "behind_message_id", "lapsed", "priority")
+_TOLD = ("failed_deliveries", "behind_message_id", "lapsed", "priority", "waits_for")
 
 
 def peek(
@@ -260,6 +260,8 @@ def _show_traced(output: Output, one: Any) -> None:
         said.append(f"next {printable(one.next_delivery)}")
     if one.behind_message_id:
         said.append(f"behind {one.behind_message_id}")
+    if one.waits_for:
+        said.append(f"waits for {printable(one.waits_for)}")
     if one.letter_message_id:
         said.append(f"its letter is {one.letter_message_id}")
     output.text(", ".join(said))

@@ -20,7 +20,7 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
 from fanlog.core.identities import Identities
 from fanlog.core.patterns import Patterns
-from fanlog.core.publishers import PublisherTable
+from fanlog.core.publishers import Gap, PublisherTable
 from fanlog.core.records import (
     AccountRecord,
     Activity,
@@ -69,7 +69,14 @@ from fanlog.core.share import Share
 from fanlog.core.sinks import SinkTable
 from fanlog.errors import DataLoss
 from fanlog.model.jobs import Job
-from fanlog.model.resources import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
+from fanlog.model.resources import (
+    Offset,
+    PartitionId,
+    Snapshot,
+    Subscription,
+    SubscriptionId,
+    Topic,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -156,6 +163,13 @@ class HardState:
         hard.requests.sort()
         hard.publishers.sort()
         return hard
+
+    def gap_before(self, partition: PartitionId, offset: Offset) -> Gap | None:
+        """What a message waits for that is held back; None for others."""
+        topic = self.catalog.topic_of(partition)
+        if topic is None:
+            return None
+        return self.publishers.on(partition).gap_before(offset, topic.gap_timeout_s)
 
     def dedup_on(self, partition: PartitionId) -> DedupWindow:
         """The dedup ids seen lately in a partition."""

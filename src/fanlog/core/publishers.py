@@ -87,6 +87,16 @@ class Placing:
         return bool(self.held or self.released or self.behind)
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a message that is held back waits for."""
+
+    #: The first number that is missing.
+    number: int
+    #: When it is given up for this message.
+    until_s: float
+
+
 @dataclass(slots=True)
 class _Draft:
     """A publisher as it is to be after a request."""
@@ -342,6 +352,30 @@ class Publishers:
                 return
 
     # Gaps that are given up.
+
+    def gap_before(self, offset: Offset, timeout_s: float) -> Gap | None:
+        """What a message waits for; None for one that is not held back."""
+        for digest in self._gapped:
+            publisher = self._known[digest]
+            held = publisher.held_runs
+            for index, run in enumerate(held):
+                if run.base is not None and run.base <= offset < run.base + count_of(run):
+                    # It goes with later ones that came before it.
+                    arrived_s = min(one.arrived_s for one in held[index:])
+                    number = self._missing_before(publisher, run.first)
+                    return Gap(number, arrived_s + timeout_s)
+        return None
+
+    @staticmethod
+    def _missing_before(publisher: Publisher, first: int) -> int:
+        """The first number that is missing; there is one before `first`."""
+        number = publisher.settled + 1
+        for run in publisher.held_runs:
+            if run.first != number:
+                break
+            number += count_of(run)
+        assert number < first
+        return number
 
     def next_deadline(self, timeout_s: float) -> float | None:
         """When the next message has been held back for long enough."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -13,6 +14,7 @@ from fanlog.broker.verbs.letter_search import EVERYTHING
 from fanlog.broker.verbs.peeks import Peeked, PeekPlace
 from fanlog.broker.verbs.traces import MessageTrace, SubscriptionTrace
 from fanlog.core.prospects import Prospects
+from fanlog.core.publishers import Gap
 from fanlog.core.recent_events import Happened
 from fanlog.core.share import Look, State
 from fanlog.errors import InvalidArgument, SubscriptionNotFound
@@ -147,11 +149,20 @@ def _timestamp_ns(time_ns: int | None) -> Timestamp | None:
     return found
 
 
-def _until(look: Look, expected: Prospects) -> Timestamp | None:
-    """When its lease or its wait ends, or it is due."""
+def _until(look: Look, expected: Prospects, gap: Gap | None) -> Timestamp | None:
+    """When its lease or its wait ends, or it is due, or the gap before it is given up."""
     if look.state is State.PENDING:
-        return _timestamp_ns(expected.due_ns)
+        times = [] if expected.due_ns is None else [expected.due_ns]
+        times += [] if gap is None else [round(gap.until_s * 1e9)]
+        return _timestamp_ns(max(times, default=None))
     return _timestamp(look.until_s)
+
+
+def _waits_for(gap: Gap | None, said: Mapping[str, str]) -> str:
+    """What a message that is held back waits for, in words."""
+    if gap is None:
+        return ""
+    return f"number {gap.number} of publisher {names.shown(said.get(attributes.PUBLISHER, ''))}"
 
 
 def _peeked_pb(broker: Broker, subscription: Subscription, one: Peeked) -> pb.PeekedMessage:
@@ -161,7 +172,8 @@ def _peeked_pb(broker: Broker, subscription: Subscription, one: Peeked) -> pb.Pe
     found = pb.PeekedMessage(
         topic=topic,
         state=one.look.state.value,
-        until=_until(one.look, one.prospects),
+        until=_until(one.look, one.prospects, one.gap),
+        waits_for=_waits_for(one.gap, message.attributes),
         expires_at=_timestamp_ns(one.prospects.expires_ns),
         lapsed=one.has_lapsed,
         priority=one.prospects.priority,
@@ -222,7 +234,8 @@ def _traced_pb(found: MessageTrace, one: SubscriptionTrace) -> pb.SubscriptionTr
     return pb.SubscriptionTrace(
         subscription=one.subscription,
         state=one.state,
-        until=_until(look, one.prospects),
+        until=_until(look, one.prospects, one.gap),
+        waits_for=_waits_for(one.gap, found.attributes),
         expires_at=_timestamp_ns(one.prospects.expires_ns),
         lapsed=one.has_lapsed,
         delivered_at=_timestamp(look.granted_s),

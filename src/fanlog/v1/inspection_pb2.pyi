@@ -34,7 +34,7 @@ class PeekResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[PeekedMessage, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PeekedMessage(_message.Message):
-    __slots__ = ("message", "topic", "state", "until", "failed_deliveries", "behind_message_id", "expires_at", "lapsed", "priority")
+    __slots__ = ("message", "topic", "state", "until", "failed_deliveries", "behind_message_id", "expires_at", "lapsed", "priority", "waits_for")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,7 @@ class PeekedMessage(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     LAPSED_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     message: _message_pb2.Message
     topic: str
     state: str
@@ -53,7 +54,8 @@ class PeekedMessage(_message.Message):
     expires_at: _timestamp_pb2.Timestamp
     lapsed: bool
     priority: int
-    def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., topic: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failed_deliveries: _Optional[int] = ..., behind_message_id: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ..., priority: _Optional[int] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., topic: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failed_deliveries: _Optional[int] = ..., behind_message_id: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ..., priority: _Optional[int] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class GetBacklogRequest(_message.Message):
     __slots__ = ("subscription", "by_topic")
@@ -205,7 +207,7 @@ class TraceResponse(_message.Message):
     def __init__(self, message_id: _Optional[str] = ..., topic: _Optional[str] = ..., offset: _Optional[int] = ..., publish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size_bytes: _Optional[int] = ..., ordering_key: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ..., tier: _Optional[str] = ..., hint: _Optional[str] = ..., letter_of_message_id: _Optional[str] = ..., letter_of_topic: _Optional[str] = ..., letter_of_subscription: _Optional[str] = ..., letter_reason: _Optional[str] = ..., copy_of_message_id: _Optional[str] = ..., addressee: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionTrace, _Mapping]]] = ..., subscriptions_left_off: _Optional[int] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sampled: _Optional[bool] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class SubscriptionTrace(_message.Message):
-    __slots__ = ("subscription", "state", "until", "delivered_at", "client_id", "failed_deliveries", "next_delivery", "behind_message_id", "letter_message_id", "events", "expires_at", "lapsed")
+    __slots__ = ("subscription", "state", "until", "delivered_at", "client_id", "failed_deliveries", "next_delivery", "behind_message_id", "letter_message_id", "events", "expires_at", "lapsed", "waits_for")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +220,7 @@ class SubscriptionTrace(_message.Message):
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     LAPSED_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     state: str
     until: _timestamp_pb2.Timestamp
@@ -230,7 +233,8 @@ class SubscriptionTrace(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[TraceEvent]
     expires_at: _timestamp_pb2.Timestamp
     lapsed: bool
-    def __init__(self, subscription: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delivered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., client_id: _Optional[str] = ..., failed_deliveries: _Optional[int] = ..., next_delivery: _Optional[str] = ..., behind_message_id: _Optional[str] = ..., letter_message_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEvent, _Mapping]]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, subscription: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delivered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., client_id: _Optional[str] = ..., failed_deliveries: _Optional[int] = ..., next_delivery: _Optional[str] = ..., behind_message_id: _Optional[str] = ..., letter_message_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEvent, _Mapping]]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class TraceEvent(_message.Message):
     __slots__ = ("time", "what", "reason", "message_id")

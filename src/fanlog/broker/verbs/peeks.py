@@ -19,7 +19,8 @@ from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.pending_keys import PendingKeys
 from fanlog.core.prospects import Prospects, prospects
-from fanlog.core.share import Look, Share
+from fanlog.core.publishers import Gap
+from fanlog.core.share import Look, Share, State
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Log
 from fanlog.log.batch import Batch
@@ -42,6 +43,8 @@ class Peeked:
     behind: Offset | None
     prospects: Prospects
     has_lapsed: bool
+    #: What it waits for while it is held back.
+    gap: Gap | None = None
 
     @property
     def index(self) -> int:
@@ -206,7 +209,10 @@ class Peeks:
             if share.never_lapses(offset):
                 expected = replace(expected, expires_ns=None)
             has_lapsed = expected.has_lapsed(self._clock.wall_ns())
-            if not page.add(Peeked(batch, offset, look, behind, expected, has_lapsed)):
+            gap = None
+            if look.state is State.PENDING:
+                gap = self._ledger.hard.gap_before(batch.partition, offset)
+            if not page.add(Peeked(batch, offset, look, behind, expected, has_lapsed, gap)):
                 return offset
         rest = offsets - shown
         return rest.min() if rest else None

@@ -25,6 +25,7 @@ from fanlog.broker.verbs.letter_search import EVERYTHING
 from fanlog.broker.verbs.pending_keys import PendingKeys
 from fanlog.core.dead_letter import Letter
 from fanlog.core.prospects import NOTHING, Prospects, prospects
+from fanlog.core.publishers import Gap
 from fanlog.core.recent_events import DEAD_LETTERED, REDRIVEN, Happened, RecentEvents
 from fanlog.core.share import Look, Share, State
 from fanlog.errors import InvalidArgument, LakeUnavailable, MessageNotFound
@@ -39,7 +40,6 @@ DEAD_LETTER, EXPORTED, GONE = "DEAD_LETTERED", "EXPORTED", "GONE"
 ACKNOWLEDGED = "ACKNOWLEDGED"
 
 _NEXT = {
-    State.PENDING: "at the time that its publisher gave",
     State.BACKLOG: "now, to the next subscriber that asks",
     State.OUTSTANDING: "when its lease ends, unless it is acknowledged before",
     State.DELAYED: "when its wait is over",
@@ -48,6 +48,7 @@ _NEXT = {
     State.EARLY: "only if the earlier message of its ordering key fails",
 }
 
+_HELD = "when number {} of its publisher comes, or is given up"
 _LAPSED = "never: its time-to-live is over, and it is dropped when its turn comes"
 _LAPSED_LETTER = "never: its time-to-live is over, and it becomes a dead letter when its turn comes"
 _BEHIND = "after the earlier message of its ordering key, or to the subscriber that holds that"
@@ -67,6 +68,8 @@ class SubscriptionTrace:
     letter_id: str = ""
     prospects: Prospects = NOTHING
     has_lapsed: bool = False
+    #: What it waits for while it is held back.
+    gap: Gap | None = None
     events: tuple[Happened, ...] = ()
 
 
@@ -235,12 +238,16 @@ class Traces:
         events = self._recent.of(owner.id, partition, offset)
         letter_id = _letter_of(events)
         state, next_delivery, behind = look.state.value, _NEXT.get(look.state, ""), None
+        gap: Gap | None = None
         if look.state in (State.ACKED, State.PASSED_OVER) or not is_wanted:
             if look.state is State.ACKED and is_wanted and not letter_id:
                 letter_id = await self._find_letter(share, found, search)
             state, next_delivery = self._settled(share, found, is_wanted, letter_id), ""
         elif look.state is State.PENDING:
+            gap = self._ledger.hard.gap_before(partition, offset)
             next_delivery = _due(found) or next_delivery
+            if gap is not None:
+                next_delivery = _HELD.format(gap.number)
         elif look.state is State.BACKLOG:
             behind = await self._behind(share, found)
             if behind is not None:
@@ -259,6 +266,7 @@ class Traces:
         return SubscriptionTrace(
             prospects=expected,
             has_lapsed=has_lapsed,
+            gap=gap,
             subscription=owner.name,
             state=state,
             look=look,

@@ -266,6 +266,7 @@ PEEKED: dict[str, JsonSchema] = {
     "expires_at": TIMESTAMP,
     "lapsed": BOOLEAN,
     "priority": _COUNT,
+    "waits_for": STRING,
 }
 _BEHIND: dict[str, JsonSchema] = {
     "messages": _COUNT,
@@ -303,6 +304,7 @@ _TRACED: dict[str, JsonSchema] = {
     "events": array(record(_EVENT)),
     "expires_at": TIMESTAMP,
     "lapsed": BOOLEAN,
+    "waits_for": STRING,
 }
 TRACE: dict[str, JsonSchema] = {
     "message_id": STRING,
