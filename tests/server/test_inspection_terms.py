@@ -326,7 +326,7 @@ class TestGaps:
         publish(2)
         sixth = list(looking.peek(name))[2]
         assert sixth.waits_for == "number 5 of publisher 'p'"
-        traced = on(looking.trace(held), name)
+        traced = on(looking, held, name)
         assert (traced.state, traced.waits_for) == ("PENDING", "number 5 of publisher 'p'")
         assert traced.until == stamp(arrived_s + 25)
         assert traced.next_delivery == "when number 5 of its publisher comes, or is given up"
