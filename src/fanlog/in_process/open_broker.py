@@ -87,7 +87,11 @@ class OpenBroker:
         names.refuse_system(publish.topic)
         while True:
             try:
-                if publish.dedup_ids is None:
+                if publish.numbers is not None:
+                    placed = await self._core.publish_numbered(
+                        publish.topic, publish.body, publish.numbers, publish.dedup_ids
+                    )
+                elif publish.dedup_ids is None:
                     placed = await self._core.publish(publish.topic, publish.body)
                 else:
                     placed = await self._core.publish_once(
