@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range
+from fanlog.core.flow import Credit
 from fanlog.core.share.backlog import AgendaView, Openness, find
 from fanlog.core.share.packer import Slots
+from fanlog.core.share.urgency import Turns, urgent_offsets
 from fanlog.model.resources import Offset
 
 
 class AlongPlaces:
     """The place of a backlog in the log, and what is next up."""
 
-    __slots__ = ("_next_up", "agenda", "next_offset")
+    __slots__ = ("_next_up", "_turns", "agenda", "next_offset")
 
     def __init__(self, floor: Offset) -> None:
         #: What messages of the partition ask for; None when none does.
@@ -29,6 +31,47 @@ class AlongPlaces:
         self.next_offset = floor
         #: Come before all from `next_offset` on.
         self._next_up: list[Offset] = []
+        self._turns = Turns()
+
+    # What is to be read for an answer.
+
+    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        self._come_to_places(cursor, end)
+        ranges = self._plan_oldest(cursor, end, limit, consumer)
+        ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
+            if urgent:
+                return self._turns.ranges(urgent, ranges, limit)
+        return ranges
+
+    def _urgent(
+        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> Sequence[Offset]:
+        """The urgent messages that may be handed out now, the most urgent first."""
+        if not agenda.urgent:
+            return ()
+        back, withheld = self._urgent_set(consumer)
+        return urgent_offsets(
+            agenda,
+            cursor,
+            end,
+            back=back,
+            next_offset=self.next_offset,
+            withheld=(*withheld, agenda.places.absent),
+            most=limit,
+        )
+
+    def _plan_oldest(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> list[Range]:
+        raise NotImplementedError
+
+    def _urgent_set(self, consumer: Credit) -> tuple[BitMap64, Sequence[BitMap64]]:
+        """Messages before `next_offset` that may be handed out ahead of others; and who may not."""
+        raise NotImplementedError
+
+    # Places.
 
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
         raise NotImplementedError

@@ -29,11 +29,11 @@ from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.along_places import AlongPlaces
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
+from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
-from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
+from fanlog.core.share.urgency import in_order
 from fanlog.model.resources import Offset, Ordering
 
 
@@ -47,7 +47,6 @@ class OrderedBacklog(AlongPlaces):
         "_keyless",
         "_met",
         "_skipped",
-        "_turns",
         "keys",
         "progress",
         "recalled",
@@ -83,7 +82,6 @@ class OrderedBacklog(AlongPlaces):
         #: Cannot be read.
         self._skipped = BitMap64()
         self.recalled = BitMap64()
-        self._turns = Turns()
 
     @property
     def outstanding(self) -> BitMap64:
@@ -110,33 +108,10 @@ class OrderedBacklog(AlongPlaces):
             return True
         return next(self._fresh(cursor, end), None) is not None
 
-    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        self._come_to_places(cursor, end)
-        ranges = self._plan_oldest(cursor, end, limit, consumer)
-        ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
-        if self.agenda is not None:
-            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
-            if urgent:
-                return self._turns.ranges(urgent, ranges, limit)
-        return ranges
-
-    def _urgent(
-        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
-    ) -> Sequence[Offset]:
-        if not agenda.urgent:
-            return ()
-        return urgent_offsets(
-            agenda,
-            cursor,
-            end,
-            back=self._keyless,
-            next_offset=self.next_offset,
-            withheld=(
-                *(self._met - self._keyless, self._skipped, self.unplaced),
-                *(BitMap64(self.keys.blocked), self._aversions.of(consumer)),
-                agenda.places.absent,
-            ),
-            most=limit,
+    def _urgent_set(self, consumer: Credit) -> tuple[BitMap64, Sequence[BitMap64]]:
+        return self._keyless, (
+            *(self._met - self._keyless, self._skipped, self.unplaced),
+            *(BitMap64(self.keys.blocked), self._aversions.of(consumer)),
         )
 
     def _plan_oldest(

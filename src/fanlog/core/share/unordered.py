@@ -15,10 +15,10 @@ from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.along_places import AlongPlaces
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
+from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.packer import Packer, Slots
-from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
+from fanlog.core.share.urgency import in_order
 from fanlog.limits import OFFSET_MAX
 from fanlog.model.resources import Offset, Ordering
 
@@ -35,7 +35,6 @@ class UnorderedBacklog(AlongPlaces):
         "_held",
         "_ready",
         "_skipped_count",
-        "_turns",
         "recalled",
         "to_forward",
         "unplaced",
@@ -59,7 +58,6 @@ class UnorderedBacklog(AlongPlaces):
         self._exhausted = exhausted
         self._depending = depending
         self._skipped_count = 0
-        self._turns = Turns()
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
         self.unplaced = BitMap64()
@@ -92,30 +90,8 @@ class UnorderedBacklog(AlongPlaces):
             self._go_to(min(first, self.agenda.places.until(self.next_offset, end)))
         return first < end or bool(self._next_up)
 
-    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        self._come_to_places(cursor, end)
-        ranges = self._plan_oldest(cursor, end, limit, consumer)
-        ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
-        if self.agenda is not None:
-            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
-            if urgent:
-                return self._turns.ranges(urgent, ranges, limit)
-        return ranges
-
-    def _urgent(
-        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
-    ) -> Sequence[Offset]:
-        if not agenda.urgent:
-            return ()
-        return urgent_offsets(
-            agenda,
-            cursor,
-            end,
-            back=self._ready,
-            next_offset=self.next_offset,
-            withheld=(self._held, self._aversions.of(consumer), agenda.places.absent),
-            most=limit,
-        )
+    def _urgent_set(self, consumer: Credit) -> tuple[BitMap64, Sequence[BitMap64]]:
+        return self._ready, (self._held, self._aversions.of(consumer))
 
     def _plan_oldest(
         self, cursor: Openness, end: Offset, limit: int, consumer: Credit
