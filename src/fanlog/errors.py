@@ -241,7 +241,7 @@ class ResourceExhausted(FanlogError):
 
 
 class RateExceeded(ResourceExhausted):
-    """A project or a caller has used up a rate; the answer says when to try again."""
+    """A project, a caller or a topic has used up a rate; the answer says when to try again."""
 
     code = "RATE_EXCEEDED"
 

@@ -241,6 +241,10 @@ RUNWAY_COMMIT_BYTES_MAX = 64 * 1024
 RUNWAY_ROOM_BYTES_MIN = 1024 * 1024 * 1024
 #: Publish bytes that may wait for the writer before publishers are pushed back.
 WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
+#: Messages, or bytes, a second that the rate of a topic may be; and that it may take at once.
+PUBLISH_RATE_MAX = 1_000_000_000_000
+#: How many seconds' worth a topic takes at once, where its burst is not set.
+PUBLISH_BURST_S_DEFAULT = 2
 #: Offsets in one cursor chunk: one roaring container.
 CURSOR_CHUNK_OFFSETS = 65_536
 #: Offsets in one chunk of attempt counts.

@@ -74,6 +74,7 @@ from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.publish_rates import PublishRates
 from fanlog.core.recent_events import RecentEvents
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
@@ -217,7 +218,8 @@ def build_broker(
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
-    admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
+    publish_rates = PublishRates()
+    admission = PublishAdmission(ledger, clock, access, schemas, keying, room, publish_rates)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
@@ -238,6 +240,7 @@ def build_broker(
         due_times=due_times,
         movers=Movers(),
         admission=admission,
+        publish_rates=publish_rates,
         tiers=tiers,
         spare=spare,
         retention=retention,

@@ -73,6 +73,7 @@ from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
+from fanlog.core.publish_rates import PublishRates
 from fanlog.core.recent_events import RecentEvents
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
@@ -104,6 +105,8 @@ class Broker:
     movers: Movers
     #: Of messages that are to be published.
     admission: PublishAdmission
+    #: Of topics that have one.
+    publish_rates: PublishRates
     # Retention and tiers.
     tiers: Tiers
     spare: Spare
@@ -205,6 +208,7 @@ class Broker:
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
             InvalidArgument: A message cannot stand in the order of the topic.
+            RateExceeded: The topic takes no more just now.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         topic, body = await self.admission.admit(topic_name, body)

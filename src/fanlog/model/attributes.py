@@ -123,6 +123,11 @@ LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.
 LABEL_ARCHIVE: Final = "fanlog-archive"
+#: Messages a second, and bytes, that may be published to a topic; and how many at once.
+LABEL_PUBLISH_RATE: Final = "fanlog-publish-rate"
+LABEL_PUBLISH_BURST: Final = "fanlog-publish-burst"
+LABEL_PUBLISH_BYTES_RATE: Final = "fanlog-publish-bytes-rate"
+LABEL_PUBLISH_BYTES_BURST: Final = "fanlog-publish-bytes-burst"
 
 # --- Attributes of push configs, metadata of calls, headers of answers --------------------------
 

@@ -20,6 +20,10 @@ from fanlog.model.attributes import (
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
+    LABEL_PUBLISH_BURST,
+    LABEL_PUBLISH_BYTES_BURST,
+    LABEL_PUBLISH_BYTES_RATE,
+    LABEL_PUBLISH_RATE,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
@@ -43,7 +47,14 @@ from fanlog.model.resources import (
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING})
+#: Settings of topics, as `SETTING_LABELS` of subscriptions.
+TOPIC_SETTING_LABELS = frozenset(
+    {
+        *(LABEL_PUBLISH_RATE, LABEL_PUBLISH_BURST),
+        *(LABEL_PUBLISH_BYTES_RATE, LABEL_PUBLISH_BYTES_BURST),
+    }
+)
+TOPIC_LABELS = TOPIC_SETTING_LABELS | {LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING}
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
     {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}

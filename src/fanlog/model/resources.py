@@ -152,6 +152,14 @@ class Topic:
         return self.labels.get(attributes.LABEL_ARCHIVE) != "off"
 
     @property
+    def is_rated(self) -> bool:
+        """Whether there is a limit to what may be published to it."""
+        labels = self.labels
+        return attributes.LABEL_PUBLISH_RATE in labels or (
+            attributes.LABEL_PUBLISH_BYTES_RATE in labels
+        )
+
+    @property
     def dedup_window_s(self) -> float:
         """How long a dedup id is known; 0 when it is not asked for."""
         text = self.labels.get(attributes.LABEL_DEDUP_WINDOW)

@@ -41,6 +41,7 @@ from fanlog.model.labels import (
     check_topic_ordering,
     parse_start,
 )
+from fanlog.model.publish_rates import check_publish_rates
 from fanlog.model.resources import (
     DeadLetterPolicy,
     FileExport,
@@ -78,6 +79,7 @@ class TopicSpec:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
         check_topic_ordering(self.labels)
+        check_publish_rates(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):

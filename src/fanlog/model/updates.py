@@ -12,6 +12,7 @@ from fanlog.model.attributes import LABEL_PUSH_BODY
 from fanlog.model.labels import (
     SETTING_LABELS,
     SNAPSHOT_LABELS,
+    TOPIC_SETTING_LABELS,
     check_fixed_labels,
     check_fixed_ordering,
     check_labels,
@@ -35,11 +36,15 @@ class TopicUpdate:
 
     A part of the schema settings is named `schema_settings.encoding`, one of the storage policy
     `storage_policy.allowed_regions`; the rest of them stays. On a topic without a schema, parts
-    make settings when schema and encoding are among them.
+    make settings when schema and encoding are among them. One label is named
+    `labels.fanlog-publish-rate`; None removes it.
     """
 
     name: str
     changes: Mapping[str, Any]
+    #: Whether labels that are settings stay when `labels` changes without them: in the short form
+    #: they are fields.
+    keeps_settings: bool = False
 
     def apply_to(self, topic: Topic) -> Topic:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
@@ -51,9 +56,21 @@ class TopicUpdate:
         if parts := self._parts_of("storage_policy"):
             policy = replace(changed.storage_policy or StoragePolicy(allowed_regions=()), **parts)
             changed = replace(changed, storage_policy=policy if any(astuple(policy)) else None)
+        changed = replace(changed, labels=self._labels(topic, changed))
         check_fixed_ordering(topic.labels, changed.labels)
         TopicSpec(**{part.name: getattr(changed, part.name) for part in fields(TopicSpec)})
         return changed
+
+    def _labels(self, before: Topic, after: Topic) -> dict[str, str]:
+        kept = {}
+        if self.keeps_settings:
+            kept = {n: v for n, v in before.labels.items() if n in TOPIC_SETTING_LABELS}
+        labels = kept | dict(after.labels)
+        for name, value in self._parts_of("labels").items():
+            labels.pop(name, None)
+            if value is not None:
+                labels[name] = value
+        return labels
 
     def _parts_of(self, field: str) -> dict[str, Any]:
         prefix = f"{field}."

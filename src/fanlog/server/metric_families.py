@@ -46,6 +46,13 @@ BROKER = (
         "Publishes refused because there was no room for them.",
         ("reason",),
     ),
+    Family(
+        "fanlog_publish_rate_refusals",
+        "counter",
+        "Publishes refused because the rate of the topic was used up.",
+        ("topic",),
+        when="of topics with a rate",
+    ),
     Family("fanlog_degraded", "gauge", "1 while publishing is refused for want of room."),
     Family(
         "fanlog_deduplicated",

@@ -62,6 +62,12 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     for reason, count in refusals.counts.items():
         refused.add_metric([reason], count)
     yield refused
+    rated = labelled("fanlog_publish_rate_refusals")
+    for topic_id, count in broker.publish_rates.refusals.items():
+        topic = broker.hard.catalog.topic_by_id(topic_id)
+        if topic is not None:
+            rated.add_metric([topic.name], count)
+    yield rated
     yield sample("fanlog_degraded", int(bool(refusals.degraded())))
     yield sample("fanlog_deduplicated", metrics.deduplicated)
     yield sample("fanlog_commit_failures", metrics.commits_failed)

@@ -11,7 +11,7 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.parts import Placed
 from fanlog.model import names
-from fanlog.server.calls import Call, maker_of
+from fanlog.server.calls import SHORT_FORM_METADATA, Call, maker_of, metadata_of
 from fanlog.server.methods import Method, method, method_with_call
 from fanlog.server.permissions import PUBLISH
 from fanlog.wire import paging, resources, types
@@ -50,8 +50,13 @@ async def create_topic(broker: Broker, request: types.Topic, call: Call) -> type
     return resources.topic_pb(topic)
 
 
-async def update_topic(broker: Broker, request: types.UpdateTopicRequest) -> types.Topic:
-    topic = await broker.topics.update(resources.topic_update(request))
+async def update_topic(
+    broker: Broker, request: types.UpdateTopicRequest, call: Call
+) -> types.Topic:
+    update = resources.topic_update(request)
+    if SHORT_FORM_METADATA in metadata_of(call):
+        update = replace(update, keeps_settings=True)
+    topic = await broker.topics.update(update)
     return resources.topic_pb(topic)
 
 
@@ -111,7 +116,9 @@ def _check_topic(name: str) -> str:
 
 METHODS = (
     method_with_call("CreateTopic", types.Topic, types.Topic, create_topic, "name"),
-    method("UpdateTopic", types.UpdateTopicRequest, types.Topic, update_topic, "topic.name"),
+    method_with_call(
+        "UpdateTopic", types.UpdateTopicRequest, types.Topic, update_topic, "topic.name"
+    ),
     Method(
         "Publish",
         types.PublishRequest,

@@ -29,7 +29,10 @@ _PATHS = {
     "delivery_url": "push_config",
     "dead_letter": "dead_letter_policy",
     "retention_seconds": _RETENTION,
-    **{field: f"labels.{label}" for field, (label, _) in shapes.SETTINGS.items()},
+    **{
+        field: f"labels.{label}"
+        for field, (label, _) in (shapes.SETTINGS | shapes.TOPIC_SETTINGS).items()
+    },
 }
 _MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
 _EXPORTS = _MODE_PATHS[1:]
@@ -92,11 +95,13 @@ def translate_topic_change(body: JsonObject, asked: Asked) -> JsonObject:
         raise InvalidArgument(
             "ordering: is read when a topic is made and cannot be changed later; leave it out"
         )
+    asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return translate_topic(body, asked)
 
 
 def translate_topic(body: JsonObject, asked: Asked) -> JsonObject:
-    made = {k: v for k, v in body.items() if k not in ("name", "retention_seconds", "ordering")}
+    own = {"name", "retention_seconds", *shapes.TOPIC_SETTINGS}
+    made = {k: v for k, v in body.items() if k not in own}
     settings, labels = _setting_labels(body, shapes.TOPIC_SETTINGS)
     if settings:
         made["labels"] = labels | settings

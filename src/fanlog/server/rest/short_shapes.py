@@ -14,6 +14,10 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_ORDERING,
+    LABEL_PUBLISH_BURST,
+    LABEL_PUBLISH_BYTES_BURST,
+    LABEL_PUBLISH_BYTES_RATE,
+    LABEL_PUBLISH_RATE,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
@@ -53,9 +57,22 @@ PULL_MESSAGES_DEFAULT = 10
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 #: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
-TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = {
+    "ordering": (LABEL_ORDERING, str),
+    "publish_rate": (LABEL_PUBLISH_RATE, int),
+    "publish_burst": (LABEL_PUBLISH_BURST, int),
+    "publish_bytes_rate": (LABEL_PUBLISH_BYTES_RATE, int),
+    "publish_bytes_burst": (LABEL_PUBLISH_BYTES_BURST, int),
+}
 TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
-TOPIC |= {"ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)}}
+TOPIC |= {
+    "ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)},
+    **{
+        name: integer(1, limits.PUBLISH_RATE_MAX)
+        for name, (_, kind) in TOPIC_SETTINGS.items()
+        if kind is int
+    },
+}
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
