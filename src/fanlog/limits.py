@@ -243,6 +243,10 @@ RUNWAY_ROOM_BYTES_MIN = 1024 * 1024 * 1024
 WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
 #: Messages, or bytes, a second that the rate of a topic may be; and that it may take at once.
 PUBLISH_RATE_MAX = 1_000_000_000_000
+#: Messages, or bytes, that a subscription's window may be set to.
+MAX_OUTSTANDING_MAX = 1_000_000_000_000
+#: Messages of the window in the short form; elsewhere there is none.
+MAX_OUTSTANDING_MESSAGES_SHORT = 1_000
 #: How many seconds' worth a topic takes at once, where its burst is not set.
 PUBLISH_BURST_S_DEFAULT = 2
 #: Offsets in one cursor chunk: one roaring container.

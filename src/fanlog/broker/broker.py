@@ -277,6 +277,7 @@ class Broker:
         finally:
             if timer is not None:
                 timer.cancel()
+            feed.leave(credit)
             self.detach(subscription, feed)
         if not deliveries:
             await self.ledger.sync()

@@ -70,6 +70,8 @@ class SubscriptionMetrics:
     untransformed: int = 0
     #: Key slots that went from one stream to another.
     slot_moves: int = 0
+    #: Times that a consumer got nothing because the subscription's window was full.
+    window_full: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.

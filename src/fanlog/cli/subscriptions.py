@@ -22,6 +22,8 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -46,6 +48,7 @@ _MODES = ("push_config", *_EXPORTS)
 _OPTION_LABELS = (
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
     *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+    *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
 )
 
 
@@ -248,6 +251,18 @@ SETTINGS: tuple[Row, ...] = (
         *("dependency_policy", f"labels.{LABEL_DEPENDENCY_POLICY}"),
         "What becomes of messages that have waited so long; deliver by default.",
         metavar="deliver|dead-letter",
+    ),
+    *(
+        Setting(
+            *(f"max_outstanding_{unit}", f"labels.{label}"),
+            f"How many {unit} all consumers together may hold; 0 for any number, the default.",
+            kind=int | None,
+            read=lambda count, _: str(count),
+        )
+        for unit, label in (
+            ("messages", LABEL_MAX_OUTSTANDING_MESSAGES),
+            ("bytes", LABEL_MAX_OUTSTANDING_BYTES),
+        )
     ),
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),

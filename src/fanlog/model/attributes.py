@@ -119,6 +119,9 @@ LABEL_EXPIRED: Final = "fanlog-expired"
 #: then: `deliver`, or `dead-letter`.
 LABEL_DEPENDENCY_TIMEOUT: Final = "fanlog-dependency-timeout"
 LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
+#: Messages, and bytes, that may be outstanding over all consumers; 0 for no limit.
+LABEL_MAX_OUTSTANDING_MESSAGES: Final = "fanlog-max-outstanding-messages"
+LABEL_MAX_OUTSTANDING_BYTES: Final = "fanlog-max-outstanding-bytes"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.

@@ -19,6 +19,8 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUBLISH_BURST,
     LABEL_PUBLISH_BYTES_BURST,
@@ -33,6 +35,7 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
+from fanlog.model.label_values import check_whole
 from fanlog.model.resources import (
     DEFAULT_ORDERING,
     DELIVERIES,
@@ -65,6 +68,7 @@ SETTING_LABELS = frozenset(
     {
         *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
         *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+        *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
     }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
@@ -187,6 +191,11 @@ def check_settings(labels: Mapping[str, str]) -> None:
             f"from {least} to {most}"
         )
     _check_lapses(labels)
+    for label, unit in (
+        (LABEL_MAX_OUTSTANDING_MESSAGES, "number of messages"),
+        (LABEL_MAX_OUTSTANDING_BYTES, "number of bytes"),
+    ):
+        check_whole(labels, label, 0, limits.MAX_OUTSTANDING_MAX, unit)
 
 
 def _check_lapses(labels: Mapping[str, str]) -> None:

@@ -372,6 +372,15 @@ class Subscription:
         return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
 
     @property
+    def window(self) -> tuple[int, int]:
+        """Messages and bytes that may be outstanding over all consumers; 0 for no limit."""
+        labels = self.labels
+        return (
+            int(labels.get(attributes.LABEL_MAX_OUTSTANDING_MESSAGES, 0)),
+            int(labels.get(attributes.LABEL_MAX_OUTSTANDING_BYTES, 0)),
+        )
+
+    @property
     def push_timeout_s(self) -> int:
         """How long an endpoint has to answer."""
         return int(self.labels.get(attributes.LABEL_PUSH_TIMEOUT, limits.PUSH_TIMEOUT_S_DEFAULT))

@@ -23,6 +23,8 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -296,6 +298,10 @@ class SubscriptionSpec:
             f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
             f"label {LABEL_DEPENDENCY_TIMEOUT}": LABEL_DEPENDENCY_TIMEOUT in self.labels,
             f"label {LABEL_DEPENDENCY_POLICY}": LABEL_DEPENDENCY_POLICY in self.labels,
+            **{
+                f"label {label}": self.labels.get(label, "0") != "0"
+                for label in (LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES)
+            },
         }
         for name, is_set in meaningless.items():
             if is_set:

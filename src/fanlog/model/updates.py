@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
+from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import endpoints
-from fanlog.model.attributes import LABEL_PUSH_BODY
+from fanlog.model.attributes import (
+    LABEL_DELIVERY,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
+    LABEL_PUSH_BODY,
+)
 from fanlog.model.labels import (
     SETTING_LABELS,
     SNAPSHOT_LABELS,
@@ -18,6 +23,7 @@ from fanlog.model.labels import (
     check_labels,
 )
 from fanlog.model.resources import (
+    AT_MOST_ONCE,
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,
@@ -126,7 +132,19 @@ class SubscriptionUpdate:
                     value = self.short_body or None
                 if value is not None:
                     labels[name] = value
+        if self.short_body:
+            self._drop_window(labels, after)
         return labels
+
+    def _drop_window(self, labels: dict[str, str], after: Subscription) -> None:
+        """Leave out the window that the short form gave, where none is possible any more."""
+        path = f"labels.{LABEL_MAX_OUTSTANDING_MESSAGES}"
+        has_none = after.mode == "export" or labels.get(LABEL_DELIVERY) == AT_MOST_ONCE
+        is_default = labels.get(LABEL_MAX_OUTSTANDING_MESSAGES) == str(
+            limits.MAX_OUTSTANDING_MESSAGES_SHORT
+        )
+        if has_none and is_default and path not in self.changes:
+            del labels[LABEL_MAX_OUTSTANDING_MESSAGES]
 
     def _short_labels(self, before: Subscription, after: Subscription) -> dict[str, str]:
         """Labels after an update of the short form, before those that it names one by one."""

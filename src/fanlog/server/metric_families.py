@@ -156,6 +156,11 @@ SUBSCRIPTION_COUNTERS = {
             "fanlog_key_slot_moves",
             "Key slots that went from one stream to another.",
         ),
+        (
+            "window_full",
+            "fanlog_window_full",
+            "Times a consumer got nothing because as much was outstanding as may be.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",

@@ -18,6 +18,7 @@ from fanlog.broker.delivery.revising import Revising
 from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.transaction import Ledger
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.log.api import Damaged, Log
 from fanlog.model.resources import Subscription, SubscriptionId
 
@@ -63,6 +64,9 @@ class Consumers:
         if subscription.key_slots:
             count_moves = partial(self._count_moves, subscription.id)
             members = Members(subscription.key_slots, shares, count_moves)
+        window, bounds = None, subscription.window
+        if any(bounds):
+            window = SubscriptionWindow(*bounds)
         return Feed(
             shares,
             self._store,
@@ -76,10 +80,15 @@ class Consumers:
             on_damage=self._note_damage,
             revise=partial(self._revising.revise, subscription.id),
             members=members,
+            window=window,
+            note_full=partial(self._count_full, subscription.id),
         )
 
     def _count_moves(self, subscription_id: SubscriptionId, moves: int) -> None:
         self._metrics.of(subscription_id).slot_moves += moves
+
+    def _count_full(self, subscription_id: SubscriptionId) -> None:
+        self._metrics.of(subscription_id).window_full += 1
 
     def _note_damage(self, damaged: Damaged) -> None:
         self._metrics.batches_damaged += 1

@@ -33,6 +33,7 @@ from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.model.dependencies import Causes
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
@@ -213,6 +214,10 @@ class Share(Looking):
         """The key slots of messages that are out; None where no consumer has key slots."""
         return self._soft.slots
 
+    def count_in(self, window: SubscriptionWindow | None) -> None:
+        """Count what is leased in the window of the subscription; with None no more."""
+        self._soft.leases.count_in(window)
+
     @property
     def has_attempts(self) -> bool:
         """Whether a failed delivery of any message is counted."""
@@ -292,6 +297,8 @@ class Share(Looking):
         if runs:
             soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
+            if soft.leases.window is not None:
+                soft.leases.window.take(len(offsets), sum(run.size_bytes for run in runs))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
             decision.grant = Grant(generation, runs, len(offsets), redelivered)
             self.last_leased = generation

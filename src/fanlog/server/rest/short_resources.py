@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, endpoints, names
 from fanlog.model.json_value import Json, JsonObject
+from fanlog.model.resources import AT_MOST_ONCE
 from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA
 from fanlog.server.rest import json_in
 from fanlog.server.rest import short_shapes as shapes
@@ -34,6 +36,8 @@ _PATHS = {
         for field, (label, _) in (shapes.SETTINGS | shapes.TOPIC_SETTINGS).items()
     },
 }
+#: The window of subscriptions that are pulled from, unless another is asked for.
+_WINDOW = str(limits.MAX_OUTSTANDING_MESSAGES_SHORT)
 _MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
 _EXPORTS = _MODE_PATHS[1:]
 _SHORT_ONLY = frozenset(
@@ -147,9 +151,17 @@ def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
     )
     labels = made.get("labels", {})
     url = body.get("delivery_url")
-    if isinstance(url, str) and endpoints.is_web(url) and isinstance(labels, dict):
+    if not isinstance(labels, dict):
+        return made
+    if isinstance(url, str) and endpoints.is_web(url):
         made["labels"] = {attributes.LABEL_PUSH_BODY: SHORT_BODY} | labels
+    elif body.get("mode") in (None, "pull") and not _is_at_most_once(labels):
+        made["labels"] = {attributes.LABEL_MAX_OUTSTANDING_MESSAGES: _WINDOW} | labels
     return made
+
+
+def _is_at_most_once(labels: JsonObject) -> bool:
+    return labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:

@@ -13,6 +13,8 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUBLISH_BURST,
     LABEL_PUBLISH_BYTES_BURST,
@@ -95,6 +97,8 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "expired": (LABEL_EXPIRED, str),
     "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
     "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
+    "max_outstanding_messages": (LABEL_MAX_OUTSTANDING_MESSAGES, int),
+    "max_outstanding_bytes": (LABEL_MAX_OUTSTANDING_BYTES, int),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -115,6 +119,8 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
         1, limits.DEPENDENCY_TIMEOUT_S_MAX, default=limits.DEPENDENCY_TIMEOUT_S_DEFAULT
     ),
     "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
+    "max_outstanding_messages": integer(0, limits.MAX_OUTSTANDING_MAX),
+    "max_outstanding_bytes": integer(0, limits.MAX_OUTSTANDING_MAX),
     "dead_letter": record(
         {
             "topic": STRING,
