@@ -420,6 +420,11 @@ PUSH_CONNECTIONS_MAX = 8_192
 PUSH_BREAKER_FAILURES = 5
 PUSH_BREAKER_OPEN_S_MIN = 1.0
 PUSH_BREAKER_OPEN_S_MAX = 30.0
+#: Both may be set otherwise, up to these.
+PUSH_BREAKER_FAILURES_MAX = 1_000
+PUSH_BREAKER_WAIT_S_MAX = 3_600
+#: Messages a second that a push endpoint may be set to get at most.
+PUSH_RATE_MAX = 1_000_000
 #: Longest that a Retry-After may ask for: like the longest back-off of a policy.
 PUSH_RETRY_AFTER_S_MAX = 600.0
 #: How long an endpoint has to answer, with any ack deadline.

@@ -241,7 +241,11 @@ class TestShortForm:
         assert "none is outstanding" in text
 
 
-ROWS = options_page.rows("The window of a subscription")
+ROWS = [
+    row
+    for section in ("The window of a subscription", "The pace of push")
+    for row in options_page.rows(section)
+]
 
 
 @pytest.mark.parametrize(("fields", "answer"), ROWS, ids=[row[0] for row in ROWS])

@@ -10,7 +10,7 @@ import typer
 from fanlog import times
 from fanlog.cli import options
 from fanlog.cli.exports import ExportOptions
-from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill
+from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill, flag
 from fanlog.cli.options import LABEL_HELP, Remote, SubscriptionName
 from fanlog.cli.output import ranges, resource, with_created
 from fanlog.errors import InvalidArgument
@@ -26,6 +26,10 @@ from fanlog.model.attributes import (
     LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
+    LABEL_PUSH_BREAKER_FAILURES,
+    LABEL_PUSH_BREAKER_MAX_WAIT,
+    LABEL_PUSH_BREAKER_WAIT,
+    LABEL_PUSH_RATE,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
@@ -49,6 +53,13 @@ _OPTION_LABELS = (
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
     *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
     *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
+    *(LABEL_PUSH_RATE, LABEL_PUSH_BREAKER_FAILURES),
+    *(LABEL_PUSH_BREAKER_WAIT, LABEL_PUSH_BREAKER_MAX_WAIT),
+)
+#: Options that say how is pushed.
+_PUSH_OPTIONS = (
+    *("push_body", "push_timeout", "push_rate", "push_breaker_failures"),
+    *("push_breaker_wait", "push_breaker_max_wait"),
 )
 
 
@@ -227,6 +238,29 @@ SETTINGS: tuple[Row, ...] = (
         read=_read_timeout,
     ),
     Setting(
+        *("push_rate", f"labels.{LABEL_PUSH_RATE}"),
+        "Messages a second that an endpoint gets at most; no limit by default.",
+        kind=int | None,
+        read=lambda count, _: str(count),
+    ),
+    clearing(*("no_push_rate", f"labels.{LABEL_PUSH_RATE}"), "As many as it takes.", "push_rate"),
+    Setting(
+        *("push_breaker_failures", f"labels.{LABEL_PUSH_BREAKER_FAILURES}"),
+        "Failures without a success after which an endpoint is left alone; 5 by default.",
+        kind=int | None,
+        read=lambda count, _: str(count),
+    ),
+    Setting(
+        *("push_breaker_wait", f"labels.{LABEL_PUSH_BREAKER_WAIT}"),
+        "For how long at first: 1s to 1h; 1s by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
+        *("push_breaker_max_wait", f"labels.{LABEL_PUSH_BREAKER_MAX_WAIT}"),
+        "For how long at most: 1s to 1h; 30s by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
         *("message_ttl", f"labels.{LABEL_TTL}"),
         "Do not deliver messages that were deliverable for so long, unless they have a time-to-live"
         " of their own: 1s to 31d.",
@@ -308,8 +342,9 @@ def create(
     dead_letter = given["dead_letter"]
     if given["max_attempts"] is not None and dead_letter is None:
         raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
-    if given["push"] is None and (given["push_body"], given["push_timeout"]) != (None, None):
-        raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
+    how = [flag(name) for name in _PUSH_OPTIONS if given[name] is not None]
+    if given["push"] is None and how:
+        raise InvalidArgument(f"{' and '.join(how)} need --push, to say where to")
     if given["slots"] is not None and not given["sticky"]:
         raise InvalidArgument("--slots needs --sticky, which gives streams key slots")
     fill(request, "create", SETTINGS, given, remote)

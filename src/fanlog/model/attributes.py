@@ -111,6 +111,12 @@ LABEL_RETRY: Final = "fanlog-retry"
 LABEL_PUSH_BODY: Final = "fanlog-push-body"
 #: Says how many seconds an endpoint has to answer.
 LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
+#: Messages a second that are sent to an endpoint at most.
+LABEL_PUSH_RATE: Final = "fanlog-push-rate"
+#: The circuit breaker: failures that open it; seconds that it is open at first, and at most.
+LABEL_PUSH_BREAKER_FAILURES: Final = "fanlog-push-breaker-failures"
+LABEL_PUSH_BREAKER_WAIT: Final = "fanlog-push-breaker-wait"
+LABEL_PUSH_BREAKER_MAX_WAIT: Final = "fanlog-push-breaker-max-wait"
 #: The time-to-live, in seconds, of messages that have none of their own.
 LABEL_TTL: Final = "fanlog-ttl"
 #: What becomes of messages whose time-to-live is over: `drop`, or `dead-letter`.

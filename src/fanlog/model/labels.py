@@ -8,7 +8,7 @@ from typing import Literal
 
 from fanlog import limits, times
 from fanlog.errors import InvalidArgument
-from fanlog.model import names
+from fanlog.model import names, push_settings
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_ASSIGNMENT,
@@ -36,6 +36,7 @@ from fanlog.model.attributes import (
     meant,
 )
 from fanlog.model.label_values import check_whole
+from fanlog.model.push_settings import check_push_settings
 from fanlog.model.resources import (
     DEFAULT_ORDERING,
     DELIVERIES,
@@ -69,6 +70,7 @@ SETTING_LABELS = frozenset(
         *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
         *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
         *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
+        *push_settings.LABELS,
     }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
@@ -190,6 +192,7 @@ def check_settings(labels: Mapping[str, str]) -> None:
             f"label {LABEL_PUSH_TIMEOUT}: {names.shown(timeout)} is not a whole number of seconds "
             f"from {least} to {most}"
         )
+    check_push_settings(labels)
     _check_lapses(labels)
     for label, unit in (
         (LABEL_MAX_OUTSTANDING_MESSAGES, "number of messages"),

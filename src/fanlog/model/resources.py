@@ -372,6 +372,12 @@ class Subscription:
         return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
 
     @property
+    def push_rate(self) -> int | None:
+        """Messages a second that its endpoint gets at most; None for no limit."""
+        text = self.labels.get(attributes.LABEL_PUSH_RATE)
+        return None if text is None else int(text)
+
+    @property
     def window(self) -> tuple[int, int]:
         """Messages and bytes that may be outstanding over all consumers; 0 for no limit."""
         labels = self.labels

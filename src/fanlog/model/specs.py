@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, OutOfRange
-from fanlog.model import endpoints, exports, names
+from fanlog.model import endpoints, exports, names, push_settings
 from fanlog.model.at_most_once import check_at_most_once
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
@@ -265,6 +265,11 @@ class SubscriptionSpec:
                 "reads; what it forwards would come back to it"
             )
         is_timed = LABEL_PUSH_TIMEOUT in self.labels or LABEL_RETRY in self.labels
+        for label in push_settings.LABELS:
+            if label in self.labels:
+                raise InvalidArgument(
+                    f"label {label}: forwarding to a topic makes no request; leave it out"
+                )
         if push.oidc_email or not is_plain or is_timed:
             raise InvalidArgument(
                 f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "

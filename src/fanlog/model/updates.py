@@ -35,6 +35,9 @@ from fanlog.model.resources import (
 )
 from fanlog.model.specs import TopicSpec, subscription_spec_of
 
+#: The window that the short form gives to subscriptions that are pulled from.
+_SHORT_WINDOW = str(limits.MAX_OUTSTANDING_MESSAGES_SHORT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUpdate:
@@ -130,6 +133,9 @@ class SubscriptionUpdate:
                 labels.pop(name, None)
                 if value is None and name == LABEL_PUSH_BODY and _is_web(after):
                     value = self.short_body or None
+                if value is None and name == LABEL_MAX_OUTSTANDING_MESSAGES and self.short_body:
+                    # The default of that form; dropped below where there can be none.
+                    value = _SHORT_WINDOW if after.mode == "pull" else None
                 if value is not None:
                     labels[name] = value
         if self.short_body:
@@ -138,12 +144,10 @@ class SubscriptionUpdate:
 
     def _drop_window(self, labels: dict[str, str], after: Subscription) -> None:
         """Leave out the window that the short form gave, where none is possible any more."""
-        path = f"labels.{LABEL_MAX_OUTSTANDING_MESSAGES}"
+        is_named = self.changes.get(f"labels.{LABEL_MAX_OUTSTANDING_MESSAGES}") is not None
         has_none = after.mode == "export" or labels.get(LABEL_DELIVERY) == AT_MOST_ONCE
-        is_default = labels.get(LABEL_MAX_OUTSTANDING_MESSAGES) == str(
-            limits.MAX_OUTSTANDING_MESSAGES_SHORT
-        )
-        if has_none and is_default and path not in self.changes:
+        is_default = labels.get(LABEL_MAX_OUTSTANDING_MESSAGES) == _SHORT_WINDOW
+        if has_none and is_default and not is_named:
             del labels[LABEL_MAX_OUTSTANDING_MESSAGES]
 
     def _short_labels(self, before: Subscription, after: Subscription) -> dict[str, str]:

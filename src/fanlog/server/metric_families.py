@@ -253,6 +253,12 @@ PUSH = (
         "0 closed, 1 half-open, 2 open, 3 push is off.",
         SUBSCRIPTION,
     ),
+    Family(
+        "fanlog_push_rate_waits",
+        "counter",
+        "Times that messages waited for the rate of their endpoint.",
+        SUBSCRIPTION,
+    ),
     Family("fanlog_push_window", "gauge", "Push requests that may be under way.", SUBSCRIPTION),
 )
 

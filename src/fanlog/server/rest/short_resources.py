@@ -143,7 +143,7 @@ def translate_snapshot(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
-    for name in ("push_body", "push_timeout_seconds"):
+    for name in (field for field in shapes.SETTINGS if field.startswith("push_")):
         if body.get(name) is not None and body.get("mode") != "push":
             raise InvalidArgument(f"{name}: is for mode push; say so, or leave it out")
     made = _translate_subscription(
@@ -155,13 +155,16 @@ def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
         return made
     if isinstance(url, str) and endpoints.is_web(url):
         made["labels"] = {attributes.LABEL_PUSH_BODY: SHORT_BODY} | labels
-    elif body.get("mode") in (None, "pull") and not _is_at_most_once(labels):
+    elif _has_window(body, labels):
         made["labels"] = {attributes.LABEL_MAX_OUTSTANDING_MESSAGES: _WINDOW} | labels
     return made
 
 
-def _is_at_most_once(labels: JsonObject) -> bool:
-    return labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
+def _has_window(body: JsonObject, labels: JsonObject) -> bool:
+    """Whether it is pulled from, and its messages are outstanding until they are acknowledged."""
+    is_export = any(body.get(name) is not None for name in _EXPORTS)
+    is_pulled = body.get("mode") in (None, "pull") and not is_export
+    return is_pulled and labels.get(attributes.LABEL_DELIVERY) != AT_MOST_ONCE
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:

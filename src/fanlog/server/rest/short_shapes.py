@@ -21,6 +21,10 @@ from fanlog.model.attributes import (
     LABEL_PUBLISH_BYTES_RATE,
     LABEL_PUBLISH_RATE,
     LABEL_PUSH_BODY,
+    LABEL_PUSH_BREAKER_FAILURES,
+    LABEL_PUSH_BREAKER_MAX_WAIT,
+    LABEL_PUSH_BREAKER_WAIT,
+    LABEL_PUSH_RATE,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_TTL,
@@ -93,6 +97,10 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
+    "push_rate": (LABEL_PUSH_RATE, int),
+    "push_breaker_failures": (LABEL_PUSH_BREAKER_FAILURES, int),
+    "push_breaker_wait_seconds": (LABEL_PUSH_BREAKER_WAIT, int),
+    "push_breaker_max_wait_seconds": (LABEL_PUSH_BREAKER_MAX_WAIT, int),
     "message_ttl_seconds": (LABEL_TTL, int),
     "expired": (LABEL_EXPIRED, str),
     "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
@@ -113,6 +121,10 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "push_timeout_seconds": integer(
         limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX, default=limits.PUSH_TIMEOUT_S_DEFAULT
     ),
+    "push_rate": integer(1, limits.PUSH_RATE_MAX),
+    "push_breaker_failures": integer(1, limits.PUSH_BREAKER_FAILURES_MAX),
+    "push_breaker_wait_seconds": integer(1, limits.PUSH_BREAKER_WAIT_S_MAX),
+    "push_breaker_max_wait_seconds": integer(1, limits.PUSH_BREAKER_WAIT_S_MAX),
     "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
     "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
     "dependency_timeout_seconds": integer(
