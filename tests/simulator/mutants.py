@@ -56,6 +56,7 @@ from simulator import (
     slot_mutants,
     surface_mutants,
     term_mutants,
+    window_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
@@ -75,6 +76,7 @@ __all__ = [
     "slot_mutants",
     "surface_mutants",
     "term_mutants",
+    "window_mutants",
 ]
 
 

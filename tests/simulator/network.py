@@ -25,6 +25,7 @@ from fanlog.model.resources import Offset, PartitionId, Subscription, Subscripti
 from fanlog.server.calls import EVERYBODY
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
+from simulator import probes
 from simulator.chronicle import AckRef, Delivered, Op, Settle
 from simulator.life import Life
 from simulator.meanings import slot_of
@@ -177,6 +178,8 @@ def _write_down(
         decided_s = world.chronicle.decided_s[generation]
         handed_out = world.handed_out.setdefault((first.subscription, first.partition), set())
         handed_out.update(ref.offset for ref, _ in leased)
+        if world.temper.windows:
+            probes.check_windows(world)
         world.chronicle.deliver(
             Delivered(
                 at=world.chronicle.at,

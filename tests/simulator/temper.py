@@ -27,6 +27,8 @@ NACK_KINDS = 0.2
 INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
 STICKY = 0.2
+#: Part of the worlds in which subscriptions have a window.
+WINDOWS = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -50,6 +52,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
         odds = replace(odds, clock_step=0.0)
     temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
+    temper = temper.with_windows(random.Random(f"{seed}: windows"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -142,6 +145,8 @@ class Temper:
     terms: float = 0.0
     #: Chance that the streams of a subscription have key slots.
     sticky: float = 0.0
+    #: Chance that a subscription has a window of what is outstanding.
+    windows: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -275,3 +280,9 @@ class Temper:
             return self
         streams = max(self.streams, rng.choice((2, 3, 4)))
         return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))
+
+    def with_windows(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds subscriptions with a window."""
+        if rng.random() >= WINDOWS:
+            return self
+        return replace(self, windows=rng.choice((0.5, 1.0)))
