@@ -162,6 +162,9 @@ class Config:
     #: Of so many messages of a topic, one has its deliveries and acknowledgements remembered for
     #: `fanlog message trace`; 0 for none. Failures are remembered of all.
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
+    #: How far behind the disk may be before publishes of no priority are refused, as a part of
+    #: what may wait for it, such as 0.5; others follow by priority. 0 for never.
+    shed_at: float = 0.0
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -431,6 +434,12 @@ def _sample(value: object) -> int:
     return value
 
 
+def _part(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
+        raise ValueError("must be a number from 0 (off) to less than 1")
+    return float(value)
+
+
 def _topic_retention(value: object) -> float:
     try:
         seconds = durations.seconds(value) if isinstance(value, str) else _seconds(value)
@@ -581,13 +590,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "region": _region,
     "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
     "trace_sample": _sample,
+    "shed_at": _part,
     "drain_s": _seconds,
     "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, _part, _seconds)
 _CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -267,6 +267,15 @@ class WriterBacklogFull(ResourceExhausted):
     code = "WRITER_BACKLOG_FULL"
 
 
+class LoadShed(ResourceExhausted):
+    """The disk is behind, and publishes of low priority are refused first (`shed_at`).
+
+    Try again when the answer says, or publish with a `fanlog-priority`.
+    """
+
+    code = "LOAD_SHED"
+
+
 class Unavailable(FanlogError):
     """The broker is draining, starting or recovering. Nothing is lost; try again."""
 

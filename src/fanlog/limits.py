@@ -241,6 +241,10 @@ RUNWAY_COMMIT_BYTES_MAX = 64 * 1024
 RUNWAY_ROOM_BYTES_MIN = 1024 * 1024 * 1024
 #: Publish bytes that may wait for the writer before publishers are pushed back.
 WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
+#: A commit that takes so long says that the disk is as far behind as it can be.
+SHED_COMMIT_S = 5.0
+#: When a publish that was shed may be tried again, at the earliest.
+SHED_RETRY_S_MIN = 0.5
 #: Messages, or bytes, a second that the rate of a topic may be; and that it may take at once.
 PUBLISH_RATE_MAX = 1_000_000_000_000
 #: Messages, or bytes, that a subscription's window may be set to.

@@ -1,7 +1,6 @@
 """Planted bugs: small patches of the real code, each of which some checker must notice.
 
-They prove that the simulator bites. Each names the number of seeds, from 0 on, within which it is
-found; the list is run by the test suite, and by `python -m simulator --mutants`.
+They prove that the simulator bites. Each names the number of seeds within which it is found.
 """
 
 from __future__ import annotations

@@ -110,6 +110,8 @@ class BrokerSettings:
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
     #: Of so many messages of a partition, one has its deliveries remembered; 0 for none.
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
+    #: From which pressure on publishes are refused, those of low priority first; 0 for never.
+    shed_at: float = 0.0
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -219,7 +221,9 @@ def build_broker(
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
     publish_rates = PublishRates()
-    admission = PublishAdmission(ledger, clock, access, schemas, keying, room, publish_rates)
+    admission = PublishAdmission(
+        ledger, clock, access, schemas, keying, room, publish_rates, settings.shed_at
+    )
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id

@@ -26,14 +26,16 @@ from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Writer
+from fanlog.core import shedding
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.core.sealing import Opening, Sealing
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, LoadShed
 from fanlog.log.api import Log, Trim
 from fanlog.log.batch import Body
 from fanlog.model.resources import Offset, PartitionId, TopicId
+from fanlog.model.terms import Terms
 
 log = logging.getLogger("fanlog.broker")
 
@@ -260,6 +262,20 @@ class Ledger:
             WriterBacklogFull: Too much waits for the disk already.
         """
         self.refusals.check(size_bytes)
+
+    def check_pressure(self, shed_at: float, terms: Terms | None) -> None:
+        """Refuse a publish of low priority while the writer or the disk is behind.
+
+        Raises:
+            LoadShed: See `fanlog.core.shedding`.
+        """
+        commit_s = self._writer.commit_s
+        found = shedding.pressure(self._writer.waiting_bytes, commit_s)
+        try:
+            shedding.check(shed_at, terms, found, commit_s)
+        except LoadShed as refusal:
+            self.refusals.count(refusal)
+            raise
 
     def forget_room(self) -> None:
         """Some messages were freed: measure the room again when it is next asked for."""

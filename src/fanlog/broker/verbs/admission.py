@@ -31,6 +31,8 @@ class PublishAdmission:
     _keying: Keying
     _room: Room
     _rates: PublishRates
+    #: From which pressure on publishes are refused by priority; 0 for never.
+    _shed_at: float = 0.0
 
     async def admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
         """A topic, and messages as they are appended to it: checked, and with room for them.
@@ -39,6 +41,7 @@ class PublishAdmission:
 
         Raises as `check` does, and:
             RateExceeded: The topic takes no more just now.
+            LoadShed: The disk is behind, and others go first.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         self._access.check_serving()
@@ -49,6 +52,8 @@ class PublishAdmission:
             size_bytes = len(checked.content)
             if not self._ledger.shortage(size_bytes) or not await self._room.make(size_bytes):
                 self._ledger.check_room(size_bytes)
+                if self._shed_at:
+                    self._ledger.check_pressure(self._shed_at, checked.terms)
                 if topic.labels and topic.is_rated:
                     # Last: what is refused for another reason costs nothing.
                     now = self._clock.now()

@@ -224,6 +224,15 @@ class LeaseTable:
             offsets.add_range(run.start, run.end)
         return offsets
 
+    def grant(self, lease: Lease) -> None:
+        """Add a new lease, of which nothing is settled yet, and count it where it counts."""
+        self.add(lease)
+        messages, size_bytes = len(lease.open), sum(run.size_bytes for run in lease.runs)
+        if lease.credit is not None:
+            lease.credit.take(messages, size_bytes)
+        if self.window is not None:
+            self.window.take(messages, size_bytes)
+
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)
         self._push(lease)
@@ -256,6 +265,11 @@ class LeaseTable:
     def of(self, consumer: Credit, *, after: int = -1) -> list[Lease]:
         """The leases of a consumer of generations later than `after`. Linear in leases."""
         return [x for x in self if x.credit is consumer and x.generation > after]
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone: its leases count against no credit."""
+        for lease in self.of(consumer):
+            lease.credit = None
 
     def extend(self, lease: Lease, offsets: BitMap64, deadline_s: float) -> None:
         """Give `offsets` of `lease` a new deadline; the rest of it keeps its own."""

@@ -295,10 +295,7 @@ class Share(Looking):
         if causes is not None:
             decision.follows_commits = soft.depending.end(offsets)
         if runs:
-            soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
-            consumer.take(len(offsets), sum(run.size_bytes for run in runs))
-            if soft.leases.window is not None:
-                soft.leases.window.take(len(offsets), sum(run.size_bytes for run in runs))
+            soft.leases.grant(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
             decision.grant = Grant(generation, runs, len(offsets), redelivered)
             self.last_leased = generation
@@ -415,8 +412,7 @@ class Share(Looking):
         decision = Decision(count=sum(len(offsets) for _, offsets in due))
         decision.records += soft.fail(now, due, EXPIRED, jitter)
         soft.aversions.expire(now)
-        waited = soft.delayed.due(now)
-        if waited:
+        if waited := soft.delayed.due(now):
             soft.backlog.release(waited)
         decision.overdue = soft.end_waits(now)
         return soft.finish(decision)
@@ -426,8 +422,7 @@ class Share(Looking):
 
         Clients acknowledge with unary calls after they have closed their streams.
         """
-        for lease in self._soft.leases.of(consumer):
-            lease.credit = None
+        self._soft.leases.abandon(consumer)
         self._soft.backlog.abandon(consumer)
 
     def give_back(self, now: float, consumer: Credit, written: int) -> Decision:
@@ -435,8 +430,7 @@ class Share(Looking):
 
         Their messages never left the broker, so no attempt is counted and they do not wait.
         """
-        leases = self._soft.leases.of(consumer, after=written)
-        unsent = [(lease, lease.open) for lease in leases]
+        unsent = [(one, one.open) for one in self._soft.leases.of(consumer, after=written)]
         decision = Decision(count=sum(len(offsets) for _, offsets in unsent))
         decision.records += self._soft.fail(now, unsent, UNSENT, jitter=0.0)
         return self._soft.finish(decision)
