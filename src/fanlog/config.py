@@ -162,8 +162,7 @@ class Config:
     #: Of so many messages of a topic, one has its deliveries and acknowledgements remembered for
     #: `fanlog message trace`; 0 for none. Failures are remembered of all.
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
-    #: How far behind the disk may be before publishes of no priority are refused, as a part of
-    #: what may wait for it, such as 0.5; others follow by priority. 0 for never.
+    #: From which pressure on the disk, 0 to 1, publishes are refused by priority; 0 for never.
     shed_at: float = 0.0
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
@@ -420,10 +419,8 @@ def _message_bytes(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    if not _is_integer(value) and not isinstance(value, float):
-        raise ValueError("must be a number of seconds, 0 or more")
-    # Not compared with infinity: an integer may be below it and still too large for a float.
-    if not 0 <= value <= sys.float_info.max:
+    # An integer may be below infinity and still too large for a float.
+    if not (_is_integer(value) or isinstance(value, float)) or not 0 <= value <= sys.float_info.max:
         raise ValueError("must be a number of seconds, 0 or more")
     return float(value)
 
