@@ -52,6 +52,16 @@ DEPENDENCY_TIMEOUT_S_DEFAULT = 300
 DEPENDENCY_TIMEOUT_S_MAX = 31 * 86_400
 #: Messages of a share that do so at a time, some 300 bytes each; more stay in the backlog.
 DEPENDING_MAX = 10_000
+#: Messages that a tenant gets before the next one has its turn.
+TENANT_TURN_MESSAGES = 8
+#: Messages of one answer where tenants are served in turn: each may be in a batch of its own.
+TENANT_ANSWER_MESSAGES_MAX = 256
+#: Tenants of a partition that have turns of their own, some 100 bytes each and 2 a message; more
+#: share the turns of so many.
+TENANTS_MAX = 1_000
+TENANTS_SHARED = 64
+#: Bytes of UTF-8 that the name of a tenant may have.
+TENANT_BYTES_MAX = 256
 #: One part in so many of what is delivered goes to the oldest message, whatever its priority.
 PRIORITY_FLOOR_PART = 8
 

@@ -25,6 +25,7 @@ from fanlog.core.records import (
     Secret,
     SecretRecord,
     SubscriptionRecord,
+    TenantChunk,
     TopicRecord,
 )
 from fanlog.core.records.schedules import tick_record
@@ -157,6 +158,12 @@ RECORDS = {
     "record-v1-agenda.bin": (
         "6b" + "00000002" + "09" + "0000000000000001",
         AgendaChunk(PartitionId(2), 9, 1, BitMap64([65_536, *range(70_000, 71_000)])),
+    ),
+    "record-v1-tenant.bin": (
+        "6e" + "00000002" + "1d6f2c3b4a596877" + "0000000000000001",
+        TenantChunk(
+            PartitionId(2), 0x1D6F2C3B4A596877, 1, BitMap64([65_536, *range(70_000, 71_000)])
+        ),
     ),
     "record-v1-made-topic.bin": (
         "54" + "0000000000000001",

@@ -247,7 +247,7 @@ class TestShortForm:
 
 ROWS = [
     row
-    for section in ("The window of a subscription", "The pace of push")
+    for section in ("The window of a subscription", "Turns of tenants", "The pace of push")
     for row in options_page.rows(section)
 ]
 

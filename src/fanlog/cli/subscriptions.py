@@ -21,6 +21,7 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
     LABEL_MAX_OUTSTANDING_BYTES,
     LABEL_MAX_OUTSTANDING_MESSAGES,
@@ -50,6 +51,7 @@ _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
 _OPTION_LABELS = (
+    LABEL_FAIRNESS,
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
     *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
     *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
@@ -142,6 +144,11 @@ SETTINGS: tuple[Row, ...] = (
         create="With --sticky, how many slots keys are put in: 1 to 256; 64 by default.",
         kind=int | None,
         read=lambda count, _: str(count),
+    ),
+    Setting(
+        *("fairness", f"labels.{LABEL_FAIRNESS}"),
+        create="Serve tenants in turn, by the attribute fanlog-tenant of messages.",
+        metavar="tenant",
     ),
     Setting(
         *("exactly_once", "enable_exactly_once_delivery"),

@@ -75,6 +75,7 @@ class Client(Connection):
         ttl_s: float | None = None,
         priority: int | None = None,
         depends_on: Sequence[str] = (),
+        tenant: str | None = None,
     ) -> list[str]:
         """Publish and return the message ids in order; the messages are durable by then.
 
@@ -84,6 +85,7 @@ class Client(Connection):
             priority: 0 to 9; higher ones are delivered first.
             depends_on: Ids of messages of the topic that are to be acknowledged first, on each
                 subscription.
+            tenant: Whose they are: subscriptions may serve tenants in turn.
         """
         asking = terms.attributes_for(
             delay_s=delay_s,
@@ -91,6 +93,7 @@ class Client(Connection):
             ttl_s=ttl_s,
             priority=priority,
             depends_on=depends_on,
+            tenant=tenant,
         )
         request = types.PublishRequest(topic=topic, messages=messages)
         for message in request.messages if asking else ():

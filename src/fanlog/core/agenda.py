@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap64
 
-from fanlog.core.records import AgendaChunk
-from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
+from fanlog.core.records import AgendaChunk, TenantChunk
+from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX, TENANTS_MAX, TENANTS_SHARED
 from fanlog.model.resources import Offset, PartitionId
 from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms
 
@@ -35,7 +35,10 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class Agenda:
     """The agenda of one partition."""
 
-    __slots__ = ("_chunks", "_heap", "keyed", "partition", "pending", "unread", "urgent")
+    __slots__ = (
+        *("_chunks", "_heap", "_tenant_chunks", "keyed", "partition", "pending", "tenanted"),
+        *("tenants", "unread", "urgent"),
+    )
 
     def __init__(self, partition: PartitionId) -> None:
         self.partition = partition
@@ -47,11 +50,15 @@ class Agenda:
         self.unread = BitMap64()
         #: Messages with a priority above 0, by it; the highest first.
         self.urgent: dict[int, BitMap64] = {}
+        #: Messages of tenants, by the number of the tenant; and those of any.
+        self._tenant_chunks: dict[tuple[int, int], BitMap64] = {}
+        self.tenants: dict[int, BitMap64] = {}
+        self.tenanted = BitMap64()
         self._heap: list[int] = []
 
     @property
     def is_empty(self) -> bool:
-        return not self._chunks
+        return not self._chunks and not self._tenant_chunks
 
     @property
     def is_settling(self) -> bool:
@@ -61,8 +68,11 @@ class Agenda:
 
     # Hard state.
 
-    def apply(self, record: AgendaChunk) -> None:
+    def apply(self, record: AgendaChunk | TenantChunk) -> None:
         """Change hard state. The only method that does."""
+        if isinstance(record, TenantChunk):
+            self._apply_tenant(record)
+            return
         key = record.listing, record.chunk
         before, after = self._chunks.get(key, _NONE), record.offsets or _NONE
         if record.offsets is None:
@@ -84,8 +94,40 @@ class Agenda:
         if not self.urgent[record.listing]:
             del self.urgent[record.listing]
 
-    def add(self, base: Offset, terms: Terms) -> Iterator[AgendaChunk]:
+    def _apply_tenant(self, record: TenantChunk) -> None:
+        tenant, key = record.tenant, (record.tenant, record.chunk)
+        before, after = self._tenant_chunks.get(key, _NONE), record.offsets or _NONE
+        if record.offsets is None:
+            self._tenant_chunks.pop(key, None)
+        else:
+            self._tenant_chunks[key] = record.offsets
+        added, gone = after - before, before - after
+        offsets = self.tenants.setdefault(tenant, BitMap64())
+        offsets |= added
+        offsets -= gone
+        self.tenanted |= added
+        self.tenanted -= gone
+        if not offsets:
+            del self.tenants[tenant]
+
+    def _add_tenants(self, base: Offset, terms: Terms) -> Iterator[TenantChunk]:
+        column = terms.column(TermKind.TENANT)
+        found: defaultdict[tuple[int, int], list[Offset]] = defaultdict(list)
+        known = set(self.tenants)
+        for index, number in zip(column.indexes, column.values, strict=True):
+            if number not in known and len(known) >= TENANTS_MAX:
+                # One too many to have turns of its own.
+                number = 1 + number % TENANTS_SHARED
+            known.add(number)
+            found[number, (base + index) // CURSOR_CHUNK_OFFSETS].append(base + index)
+        for (tenant, chunk), offsets in found.items():
+            listed = self._tenant_chunks.get((tenant, chunk), _NONE) | BitMap64(offsets)
+            yield TenantChunk(self.partition, tenant, chunk, listed)
+
+    def add(self, base: Offset, terms: Terms) -> Iterator[AgendaChunk | TenantChunk]:
         """The records that note what messages from `base` on ask for."""
+        if TermKind.TENANT in terms.columns:
+            yield from self._add_tenants(base, terms)
         found: defaultdict[tuple[int, int], list[Offset]] = defaultdict(list)
         for kind, index, value in terms:
             if kind is TermKind.DELAY or kind is TermKind.DELIVER_AT:
@@ -107,16 +149,23 @@ class Agenda:
             if listing == PENDING and not listed.issubset(self.pending):
                 yield AgendaChunk(self.partition, PENDING, chunk, (listed & self.pending) or None)
 
-    def trim(self, start: Offset) -> Iterator[AgendaChunk]:
+    def trim(self, start: Offset) -> Iterator[AgendaChunk | TenantChunk]:
         """The records that forget offsets below `start`, which the log does not have any more."""
+        for (tenant, chunk), listed in list(self._tenant_chunks.items()):
+            if chunk * CURSOR_CHUNK_OFFSETS < start and listed.min() < start:
+                kept = listed.copy()
+                kept.remove_range(0, start)
+                yield TenantChunk(self.partition, tenant, chunk, kept or None)
         for (listing, chunk), listed in list(self._chunks.items()):
             if chunk * CURSOR_CHUNK_OFFSETS < start and listed.min() < start:
                 kept = listed.copy()
                 kept.remove_range(0, start)
                 yield AgendaChunk(self.partition, listing, chunk, kept or None)
 
-    def remove(self) -> Iterator[AgendaChunk]:
+    def remove(self) -> Iterator[AgendaChunk | TenantChunk]:
         """The records that forget all of it."""
+        for tenant, chunk in list(self._tenant_chunks):
+            yield TenantChunk(self.partition, tenant, chunk, None)
         for listing, chunk in list(self._chunks):
             yield AgendaChunk(self.partition, listing, chunk, None)
 
@@ -186,7 +235,7 @@ class AgendaTable:
         """Messages that are pending, over all partitions."""
         return sum(len(agenda.pending) for agenda in self._by_partition.values())
 
-    def apply(self, record: AgendaChunk) -> None:
+    def apply(self, record: AgendaChunk | TenantChunk) -> None:
         """Change hard state. The only method that does."""
         agenda = self._by_partition.get(record.partition)
         if agenda is None:
@@ -195,16 +244,18 @@ class AgendaTable:
         if agenda.is_empty:
             del self._by_partition[record.partition]
 
-    def add(self, partition: PartitionId, base: Offset, terms: Terms) -> list[AgendaChunk]:
+    def add(
+        self, partition: PartitionId, base: Offset, terms: Terms
+    ) -> list[AgendaChunk | TenantChunk]:
         """The records that note what messages ask for; see `Agenda.add`."""
         return list((self.find(partition) or Agenda(partition)).add(base, terms))
 
-    def trim(self, partition: PartitionId, start: Offset) -> list[AgendaChunk]:
+    def trim(self, partition: PartitionId, start: Offset) -> list[AgendaChunk | TenantChunk]:
         """The records that forget what the log does not have any more."""
         agenda = self.find(partition)
         return [] if agenda is None else list(agenda.trim(start))
 
-    def remove(self, partition: PartitionId) -> list[AgendaChunk]:
+    def remove(self, partition: PartitionId) -> list[AgendaChunk | TenantChunk]:
         """The records that forget a partition, which is dropped."""
         agenda = self._by_partition.get(partition)
         return [] if agenda is None else list(agenda.remove())

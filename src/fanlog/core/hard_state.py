@@ -54,6 +54,7 @@ from fanlog.core.records import (
     ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
+    TenantChunk,
     TickRecord,
     TopicRecord,
     Trimmed,
@@ -222,7 +223,7 @@ class HardState:
                 _put(self.exports, subscription_id, progress)
             case AddressRecord():
                 self._apply_address(record)
-            case AgendaChunk():
+            case AgendaChunk() | TenantChunk():
                 self._apply_agenda(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
@@ -260,7 +261,7 @@ class HardState:
         for share in self.shares_on(record.partition):
             share.address(self.addresses.view(share.settings.id, record.partition))
 
-    def _apply_agenda(self, record: AgendaChunk) -> None:
+    def _apply_agenda(self, record: AgendaChunk | TenantChunk) -> None:
         known = self.agendas.find(record.partition)
         self.agendas.apply(record)
         agenda = self.agendas.find(record.partition)

@@ -33,7 +33,9 @@ DELIVER_AT: Final = "fanlog-deliver-at"
 TTL: Final = "fanlog-ttl"
 PRIORITY: Final = "fanlog-priority"
 DEPENDS_ON: Final = "fanlog-depends-on"
-TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON)
+#: Whose message it is: some subscriptions serve tenants in turn.
+TENANT: Final = "fanlog-tenant"
+TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON, TENANT)
 #: Terms that are over when a message is copied: dead letters, forwards and replays leave them out.
 PASSING: Final = (DELAY, DELIVER_AT, TTL, DEPENDS_ON)
 
@@ -103,6 +105,8 @@ LABEL_DELIVERY: Final = "fanlog-delivery"
 #: Gives each stream key slots of its own, with the value `sticky`; and how many there are.
 LABEL_ASSIGNMENT: Final = "fanlog-assignment"
 LABEL_KEY_SLOTS: Final = "fanlog-slots"
+#: Has tenants served in turn, with the value `tenant`.
+LABEL_FAIRNESS: Final = "fanlog-fairness"
 LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
 #: Asks for another schedule of retries on a subscription without a retry policy.

@@ -18,6 +18,7 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
     LABEL_MAX_OUTSTANDING_BYTES,
     LABEL_MAX_OUTSTANDING_MESSAGES,
@@ -61,7 +62,10 @@ TOPIC_SETTING_LABELS = frozenset(
 TOPIC_LABELS = TOPIC_SETTING_LABELS | {LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING}
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
-    {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
+    {
+        *(LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
+        LABEL_FAIRNESS,
+    }
 )
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
@@ -131,7 +135,10 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
     labels of key slots go on meaning something, so they stay.
     """
     for key in sorted(FIXED_LABELS):
-        stays = key in (LABEL_ASSIGNMENT, LABEL_KEY_SLOTS) or before.get(key) == "strict"
+        stays = (
+            key in (LABEL_ASSIGNMENT, LABEL_KEY_SLOTS, LABEL_FAIRNESS)
+            or before.get(key) == "strict"
+        )
         is_removed = key not in after and not stays
         if not is_removed and before.get(key) != after.get(key):
             raise InvalidArgument(

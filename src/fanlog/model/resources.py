@@ -319,6 +319,11 @@ class Subscription:
         return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
 
     @property
+    def is_fair(self) -> bool:
+        """Whether tenants are served in turn."""
+        return attributes.LABEL_FAIRNESS in self.labels
+
+    @property
     def key_slots(self) -> int:
         """How many key slots its streams share; 0 when any stream may have any message."""
         if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":

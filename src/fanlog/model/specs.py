@@ -33,6 +33,7 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.fairness import check_fairness
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
     SUBSCRIPTION_LABELS,
@@ -163,6 +164,12 @@ class SubscriptionSpec:
                 )
         self._check_assignment()
         check_settings(self.labels)
+        check_fairness(
+            self.labels,
+            is_ordered=self.enable_message_ordering,
+            filter_=self.filter,
+            export_field=self._export_field,
+        )
         self._check_at_most_once()
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
@@ -188,14 +195,15 @@ class SubscriptionSpec:
             has_dead_letters=self.dead_letter is not None,
             has_retry=self.retry is not None,
             forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
-            export_field=(
-                exports.TABLE_FIELD
-                if self.table is not None
-                else exports.FILES_FIELD
-                if self.files is not None
-                else ""
-            ),
+            export_field=self._export_field,
         )
+
+    @property
+    def _export_field(self) -> str:
+        """The field of its export; empty for none."""
+        if self.table is not None:
+            return exports.TABLE_FIELD
+        return "" if self.files is None else exports.FILES_FIELD
 
     def _check_assignment(self) -> None:
         assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)

@@ -294,6 +294,7 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
                 "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
                 "it knows fanlog-assignment, fanlog-dead-letter, fanlog-delivery, "
                 "fanlog-dependency-policy, fanlog-dependency-timeout, fanlog-expired, "
+                "fanlog-fairness, "
                 "fanlog-max-outstanding-bytes, fanlog-max-outstanding-messages, "
                 "fanlog-ordering, fanlog-push-body, fanlog-push-breaker-failures, "
                 "fanlog-push-breaker-max-wait, fanlog-push-breaker-wait, fanlog-push-rate, "

@@ -41,6 +41,7 @@ from fanlog.core.records.partitions import (
     AgendaChunk,
     DedupEntry,
     PartitionRecord,
+    TenantChunk,
     Trimmed,
 )
 from fanlog.core.records.requests import RememberedAnswer, RequestRecord
@@ -112,6 +113,7 @@ __all__ = [
     "SinkRecord",
     "SnapshotRecord",
     "SubscriptionRecord",
+    "TenantChunk",
     "TickRecord",
     "TopicRecord",
     "Trimmed",

@@ -64,4 +64,21 @@ class AgendaChunk(Stored):
             raise ValueError("it lists nothing")
 
 
-PartitionRecord = Trimmed | DedupEntry | AddressRecord | AgendaChunk
+@record("n", key=numbers(">IQQ"), value=BITMAP)
+@dataclass(frozen=True, slots=True)
+class TenantChunk(Stored):
+    """Offsets of one chunk whose messages are one tenant's (`fanlog.core.agenda`)."""
+
+    partition: PartitionId
+    #: The number of the tenant (`fanlog.model.terms.tenant_number`), or of some that share one.
+    tenant: int
+    chunk: int
+    #: None when there are none any more; never changed in place.
+    offsets: BitMap64 | None
+
+    def check(self) -> None:
+        if not self.offsets or not self.tenant:
+            raise ValueError("it lists nothing, or for nobody")
+
+
+PartitionRecord = Trimmed | DedupEntry | AddressRecord | AgendaChunk | TenantChunk

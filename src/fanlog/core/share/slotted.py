@@ -33,6 +33,8 @@ PartBacklog = UnorderedBacklog | OrderedBacklog
 #: Makes the backlog of one slot: from a floor on, less the messages that are held.
 MakeBacklog = Callable[[Offset, BitMap64], PartBacklog]
 
+_NONE = BitMap64()
+
 
 class SlottedBacklog:
     """See `Backlog` for the methods."""
@@ -487,6 +489,14 @@ class _Unhurried:
     @property
     def pending(self) -> BitMap64:
         return self._agenda.pending
+
+    @property
+    def tenants(self) -> Mapping[int, BitMap64]:
+        return {}
+
+    @property
+    def tenanted(self) -> BitMap64:
+        return _NONE
 
 
 class _Picked:

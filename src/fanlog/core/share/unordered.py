@@ -145,6 +145,10 @@ class UnorderedBacklog:
             )
         else:
             self._pack(cursor, end, views, packer)
+        self._leave_out(packer)
+
+    def _leave_out(self, packer: Packer) -> None:
+        """Take out of an answer what is to be forwarded, or waits for others."""
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)

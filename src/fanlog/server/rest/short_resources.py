@@ -168,6 +168,11 @@ def _has_window(body: JsonObject, labels: JsonObject) -> bool:
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:
+    if "fairness" in body:
+        raise InvalidArgument(
+            "fairness: is read when a subscription is made and cannot be changed later; leave it "
+            "out"
+        )
     asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return _translate_subscription(body, asked)
 

@@ -13,6 +13,7 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_MAX_OUTSTANDING_BYTES,
     LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
@@ -29,6 +30,7 @@ from fanlog.model.attributes import (
     LABEL_RETRY,
     LABEL_TTL,
     PRIORITY,
+    TENANT,
     TTL,
 )
 from fanlog.model.resources import (
@@ -94,6 +96,7 @@ _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
     "delivery": (LABEL_DELIVERY, str),
+    "fairness": (LABEL_FAIRNESS, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
@@ -116,6 +119,7 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
     "delivery": {"type": "string", "enum": list(DELIVERIES)},
+    "fairness": {"type": "string", "enum": ["tenant"]},
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
@@ -155,12 +159,14 @@ ASKING: dict[str, str] = {
     "ttl_seconds": TTL,
     "priority": PRIORITY,
     "depends_on": DEPENDS_ON,
+    "tenant": TENANT,
 }
 NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
     "deliver_at": TIMESTAMP,
     "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
     "priority": integer(0, 9),
+    "tenant": STRING,
     "depends_on": array(STRING, minItems=1, maxItems=limits.DEPENDENCIES_MAX),
 }
 MESSAGES = {
