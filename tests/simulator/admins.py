@@ -15,6 +15,7 @@ from fanlog.errors import FanlogError
 from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEDUP_WINDOW,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
     LABEL_MAX_OUTSTANDING_BYTES,
     LABEL_MAX_OUTSTANDING_MESSAGES,
@@ -187,7 +188,15 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
     )
     spec = _with_settings(spec, random.Random(f"{name} {world.chronicle.at}"))
     spec = _with_key_slots(world, spec) if temper.sticky else spec
-    return _with_window(world, spec) if temper.windows else spec
+    spec = _with_window(world, spec) if temper.windows else spec
+    return _with_turns(spec) if temper.tenants else spec
+
+
+def _with_turns(spec: SubscriptionSpec) -> SubscriptionSpec:
+    """Turns of tenants, where there may be any."""
+    if spec.enable_message_ordering or spec.filter or LABEL_ASSIGNMENT in spec.labels:
+        return spec
+    return replace(spec, labels={**spec.labels, LABEL_FAIRNESS: "tenant"})
 
 
 def _with_window(world: World, spec: SubscriptionSpec) -> SubscriptionSpec:

@@ -54,6 +54,7 @@ from simulator import (
     sink_mutants,
     slot_mutants,
     surface_mutants,
+    tenant_mutants,
     term_mutants,
     window_mutants,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "sink_mutants",
     "slot_mutants",
     "surface_mutants",
+    "tenant_mutants",
     "term_mutants",
     "window_mutants",
 ]
@@ -136,9 +138,6 @@ def _(load: Any) -> Any:
         return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
-
-
-# Leases and order.
 
 
 @mutant("a seek leaves leases as they are", 200, (LeaseTable, "clear"), (SoftState, "forget"))

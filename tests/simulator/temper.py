@@ -29,6 +29,8 @@ INSPECTORS = 0.2
 STICKY = 0.2
 #: Part of the worlds in which subscriptions have a window.
 WINDOWS = 0.2
+#: Part of the worlds in which messages are tenants'.
+TENANTS = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -53,6 +55,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     temper = temper.with_windows(random.Random(f"{seed}: windows"))
+    temper = temper.with_tenants(random.Random(f"{seed}: tenants"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -147,6 +150,8 @@ class Temper:
     sticky: float = 0.0
     #: Chance that a subscription has a window of what is outstanding.
     windows: float = 0.0
+    #: Chance that a subscription that may serves tenants in turn.
+    tenants: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -286,3 +291,9 @@ class Temper:
         if rng.random() >= WINDOWS:
             return self
         return replace(self, windows=rng.choice((0.5, 1.0)))
+
+    def with_tenants(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds messages that are tenants'."""
+        if rng.random() >= TENANTS:
+            return self
+        return replace(self, tenants=1.0)
