@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.share import Share
+from fanlog.core.share.fair import FairBacklog
 from fanlog.core.share.states import State
 from fanlog.model.attributes import TENANT
 from simulator.asking import Draft
@@ -70,7 +71,8 @@ def _free(share: Share, consumer: Any, end: int) -> BitMap64:
     for start, stop in view.unacked_ranges(share.cursor.floor, end):
         unacked.add_range(start, stop)
     found = share._soft.offsets_by_state(unacked)[State.BACKLOG]
-    backlog: Any = share._soft.backlog
+    backlog = share._soft.backlog
+    assert isinstance(backlog, FairBacklog)
     return found - backlog._held - share._soft.aversions.of(consumer)
 
 
