@@ -18,6 +18,7 @@ from bench import (
     idle_connections,
     log_reading,
     official_clients,
+    ordinary,
     paced,
     publishing,
     push_handing,
@@ -31,6 +32,8 @@ from bench.workload import Against, Figure, Workload
 
 #: "No slower": two runs of the same server differ by as much as is missing to 1.
 NO_SLOWER = Against(Before.label, 0.95)
+#: "Who does not use it does not pay": the processor time of medians of five.
+NO_DEARER = Against(Before.label, 1.03)
 
 BROKER = (
     Workload(
@@ -152,6 +155,26 @@ BROKER = (
         ),
         counted="messages",
         count=200_000,
+    ),
+    Workload(
+        name="ordinary",
+        measure=ordinary.measure,
+        figures=(
+            Figure(
+                key="publish",
+                label="messages that ask for nothing: server's CPU to publish 1,000,000",
+                unit="s",
+                against=(NO_DEARER,),
+            ),
+            Figure(
+                key="drain",
+                label="the same: server's CPU to deliver 1,000,000",
+                unit="s",
+                against=(NO_DEARER,),
+            ),
+        ),
+        counted="messages",
+        count=3_000_000,
     ),
     Workload(
         name="exactly-once",

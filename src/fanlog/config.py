@@ -27,6 +27,7 @@ from fanlog.auth.issuers import Issuer, parse_issuers
 from fanlog.core.seal_keys import parse_keys
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import durations, names, origins, quotas, rates
+from fanlog.model.pressure import read_pressure
 from fanlog.model.quotas import Quotas, parse_quotas
 from fanlog.model.rates import Rates, parse_rates
 from fanlog.model.resources import DeadLetterDefault
@@ -109,7 +110,8 @@ class Config:
     mtls_domain: str = "mtls.internal"
     #: How much a project and a principal may do a second, and how many streams they may have.
     rates: Rates = rates.NONE
-    #: File of the audit log, JSON lines; None for none.
+    #: File of the audit log, JSON lines; None for `audit.log` beside the tokens of the first
+    #: accounts. There is one wherever callers are authenticated.
     audit_log: Path | None = None
     #: Whether calls that read or carry messages are written there, too.
     audit_data_access: bool = False
@@ -177,7 +179,7 @@ class Config:
                 " you know come in), or say --insecure to serve it anyway"
             )
         if self.auth == "none":
-            for name in ("auth_dir", "issuers", "rates", "audit_log"):
+            for name in ("auth_dir", "issuers", "rates", "audit_log", "audit_data_access"):
                 if getattr(self, name):
                     raise ConfigError(
                         f"{name} is given, and callers are not authenticated; say --auth required"
@@ -198,8 +200,6 @@ class Config:
             )
         if self.mtls_name != "none" and self.tls_client_ca is None:
             raise ConfigError("mtls_name is given and tls_client_ca is not: no client shows one")
-        if self.audit_data_access and self.audit_log is None:
-            raise ConfigError("audit_data_access is given and audit_log is not")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("tls_cert and tls_key go together: one is given, the other is not")
         if self.tls_client_ca is not None and self.tls_cert is None:
@@ -219,6 +219,11 @@ class Config:
     def is_on_loopback(self) -> bool:
         """Whether only this machine reaches the ports."""
         return origins.is_loopback_listener(self.host)
+
+    @property
+    def auth_folder(self) -> Path:
+        """Where the tokens of the first accounts are, and the audit log unless it is elsewhere."""
+        return self.auth_dir or self.data_dir / "auth"
 
     @property
     def is_protected(self) -> bool:
@@ -431,12 +436,6 @@ def _sample(value: object) -> int:
     return value
 
 
-def _part(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
-        raise ValueError("must be a number from 0 (off) to less than 1")
-    return float(value)
-
-
 def _topic_retention(value: object) -> float:
     try:
         seconds = durations.seconds(value) if isinstance(value, str) else _seconds(value)
@@ -587,14 +586,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "region": _region,
     "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
     "trace_sample": _sample,
-    "shed_at": _part,
+    "shed_at": read_pressure,
     "drain_s": _seconds,
     "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, _part, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, read_pressure, _seconds)
 _CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -19,8 +19,10 @@ from access.test_callers import (
     publish,
     publish_request,
 )
+from fanlog.broker.clock import ManualClock
 from fanlog.model.quotas import Quotas
 from fanlog.model.rates import parse_rates
+from fanlog.v1 import log_pb2
 from fanlog.wire import types
 
 PATH = f"/v1/{TOPIC}:publish"
@@ -123,6 +125,19 @@ async def test_requests_of_every_surface_are_counted(start: Start):
     assert (await guarded.http("GET", "/v1/projects/other/topics/orders")).status == 404
 
 
+async def test_requests_that_are_denied_are_the_callers_own(start: Start):
+    """They count for whoever makes them, and use up nothing of the project's."""
+    rates = parse_rates("project.requests=2 principal.requests=4")
+    guarded = await start(rates=rates, clock=ManualClock())
+    await make(guarded)
+    token = await guarded.token("stranger")
+    get = types.GetTopicRequest(topic=TOPIC)
+    path = f"{PUBLISHER}/GetTopic"
+    codes = [await guarded.code(path, get, types.Topic, token) for _ in range(10)]
+    assert codes == ["PERMISSION_DENIED"] * 8 + ["RESOURCE_EXHAUSTED"] * 2
+    assert await guarded.code(path, get, types.Topic) == "OK"
+
+
 async def test_bytes_are_counted(start: Start):
     guarded = await start(rates=parse_rates("project.bytes=100"))
     await make(guarded)
@@ -183,6 +198,28 @@ async def test_streams_are_counted(start: Start):
         if await third.read() is not grpc.aio.EOF:
             break
     third.cancel()
+
+
+async def test_a_stream_that_reads_many_topics_is_one(start: Start):
+    guarded = await start(rates=parse_rates("principal.streams=1"))
+    await make(guarded)
+    other = f"{PROJECT}/topics/other"
+    await guarded.call(f"{PUBLISHER}/CreateTopic", types.Topic(name=other), types.Topic)
+    catalog = guarded.server.broker.hard.catalog
+    ranges = [
+        log_pb2.Range(topic=name, partition=catalog.topic(name).partitions[0], start=0, end=0)
+        for name in (TOPIC, other)
+    ]
+    for _ in range(2):
+        call = guarded.channel.unary_stream(
+            "/fanlog.v1.Log/Read", request_serializer=log_pb2.ReadRequest.SerializeToString
+        )(
+            log_pb2.ReadRequest(ranges=ranges),
+            metadata=(("authorization", f"Bearer {guarded.admin}"),),
+        )
+        async for _answer in call:
+            pass
+        assert await call.code() is grpc.StatusCode.OK
 
 
 async def test_resources_of_one_principal(start: Start, tmp_path):

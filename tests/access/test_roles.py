@@ -71,7 +71,7 @@ def _request(full_name: str, kind: type[Any]) -> Any:
 
 def _needs(rules: tuple[Rule, ...], request: Any, guarded: Guarded) -> set[str]:
     hard = guarded.server.broker.hard
-    return {permission for rule in rules for permission, _ in rule.find(request, hard)}
+    return {permission for rule in rules for permission, *_ in rule.find(request, hard)}
 
 
 def test_every_method_has_declared_its_permission():
@@ -150,6 +150,6 @@ def test_the_rules_refuse_names_that_have_no_project():
                 found = list(rule.find(request, None))  # type: ignore[arg-type]
             except (FanlogError, AttributeError):
                 continue
-            assert all(name == "server" or name.startswith("projects/") for _, name in found), (
+            assert all(name == "server" or name.startswith("projects/") for _, name, *_ in found), (
                 full_name
             )

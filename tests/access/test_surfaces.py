@@ -127,7 +127,7 @@ def needs_of(guarded: Guarded, form: str, route: Route) -> set[str]:
     else:
         full_name, kind = _METHODS[verb]
     request = kind.FromString(raw)
-    return {need for rule in PERMISSIONS[full_name] for need, _ in rule.find(request, hard)}
+    return {need for rule in PERMISSIONS[full_name] for need, *_ in rule.find(request, hard)}
 
 
 async def answer_to(

@@ -266,8 +266,10 @@ class TestCommands:
         assert (line["messages"], line["lag_messages"], line["bytes_estimated"]) == (2, 2, False)
         [line] = shell.lines("sub", "backlog", name, "--by-topic")
         assert (line["topic"], line["messages"]) == (topic, 2)
-        assert name in [one["subscription"] for one in shell.lines("sub", "backlog")]
-        assert name in shell.run("sub", "backlog")
+        [line] = [one for one in shell.lines("sub", "backlog") if one["subscription"] == name]
+        assert (line["messages_estimated"], line["bytes_estimated"]) == (False, True)
+        [row] = [one for one in shell.run("sub", "backlog").splitlines() if name in one]
+        assert row.split()[1:3] == ["2", f"~{line['bytes']}"]
         shell.run("sub", "backlog", "--by-topic", exit_code=1)
 
     def test_trace(self, server, shell):

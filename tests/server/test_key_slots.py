@@ -384,7 +384,7 @@ class TestShown:
             ["sub", "create", unique("sub"), "--topic", topic, "--slots", "6"], env=environ
         )
         assert refused.exit_code != 0
-        assert "--slots needs --sticky" in refused.stderr
+        assert "label fanlog-slots: needs the label fanlog-assignment" in refused.stderr
         pulled = invoke(["pull", name], env=environ)
         assert pulled.exit_code != 0
         assert "a single pull has no place" in pulled.stderr

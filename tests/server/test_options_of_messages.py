@@ -32,6 +32,10 @@ def said(answer: str) -> str | None:
     return str(sentence)
 
 
+def abroad(server) -> str:
+    return server.topic(name=f"projects/abroad/topics/{unique('topic')}")
+
+
 @pytest.fixture
 def server(still_server):
     return still_server
@@ -48,6 +52,7 @@ def test_attributes(server, row):
     ids = {
         "EARLIER": server.publish(topic, b"earlier")[0],
         "ELSEWHERE": server.publish(server.topic(), b"elsewhere")[0],
+        "ABROAD": server.publish(abroad(server), b"abroad")[0],
     }
     ids["NEXT"] = str(int(ids["EARLIER"]) + 1)
     for name, message_id in ids.items():

@@ -8,6 +8,7 @@ from google.pubsub_v1.types import DeadLetterPolicy
 
 from fanlog.broker.clock import ManualClock
 from fanlog.limits import PRIORITY_FLOOR_PART
+from server.receiver import receiving
 
 
 def data(received):
@@ -215,3 +216,49 @@ def test_refusals(server, priority):
 def test_never_with_an_ordering_key(server):
     with pytest.raises(InvalidArgument, match=r"messages\[0\].*ordering key 'k'.*leave one of"):
         urgent(server, server.topic(), 5, b"x", key="k")
+
+
+def test_low_ones_do_not_starve_behind_urgent_ones_that_fail(server):
+    for ordering in (False, True):
+        topic, subscription = server.topic_and_subscription(enable_message_ordering=ordering)
+        server.publish(topic, *[b"low"] * 3)
+        urgent(server, topic, 9, *[b"high"] * 10)
+        came = []
+        for _ in range(4 * PRIORITY_FLOOR_PART):
+            [one] = server.pull(subscription, max_messages=1)
+            if one.message.data == b"low":
+                server.ack(subscription, [one])
+                came.append(one)
+            else:
+                server.nack(subscription, [one])
+        assert len(came) == 3
+
+
+def test_a_stream_gets_the_highest_first(server, topic_and_subscription):
+    topic, subscription = topic_and_subscription
+    server.publish(topic, *[b"low"] * 3)
+    urgent(server, topic, 3, b"middle")
+    urgent(server, topic, 9, b"high")
+    stream = server.open_stream(subscription, max_outstanding_messages=1)
+    came = []
+    for _ in range(5):
+        [one] = stream.messages(1)
+        came.append(one.message.data)
+        stream.send(ack_ids=[one.ack_id])
+    assert came == [b"high", b"middle", b"low", b"low", b"low"]
+
+
+def test_push_sends_the_highest_first(start_server):
+    with receiving() as endpoint:
+        server = start_server("memory")
+        topic, subscription = server.topic_and_subscription()
+        server.publish(topic, *[b"low"] * 50)
+        urgent(server, topic, 9, *[b"high"] * 10)
+        server.subscriber.modify_push_config(
+            subscription=subscription, push_config={"push_endpoint": endpoint.url()}
+        )
+        endpoint.wait(60)
+        server.await_drained(subscription)
+    came = [one.data for one in endpoint.received]
+    # Requests run side by side: they begin in order, and end in another.
+    assert came[:25].count(b"high") == 10

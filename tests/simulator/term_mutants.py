@@ -10,9 +10,11 @@ from fanlog.broker.delivery import feed
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.core.agenda import PENDING, Agenda
 from fanlog.core.records import AgendaChunk
-from fanlog.core.share import Share
+from fanlog.core.share import Share, ordered, unordered
+from fanlog.core.share.backlog import find
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.unordered import UnorderedBacklog
 from simulator.planting import mutant
 
 
@@ -99,3 +101,39 @@ def _(find: Any) -> Any:
         return None if found is None or found[0].offset in found[1].leased else found
 
     return leased
+
+
+class _Impatient:
+    """The agenda of a partition on which nothing waits for its time."""
+
+    pending = BitMap64()
+
+    def __init__(self, agenda: Any) -> None:
+        self.urgent = agenda.urgent
+
+
+@mutant(
+    "an urgent message does not wait for its time",
+    60,
+    (unordered, "urgent_offsets"),
+    (ordered, "urgent_offsets"),
+    needs="terms",
+)
+def _(urgent_offsets: Any) -> Any:
+    return lambda agenda, *asked, **said: urgent_offsets(_Impatient(agenda), *asked, **said)
+
+
+@mutant(
+    "an urgent message that was handed out is the next of the oldest, too",
+    60,
+    (UnorderedBacklog, "_pack_urgent"),
+    needs="terms",
+)
+def _(_: Any) -> Any:
+    def packed(self: UnorderedBacklog, urgent: Any, views: Any, packer: Any) -> None:
+        for offset in urgent:
+            slots = find(views, offset)
+            if slots is None or packer.add(slots, offset, offset + 1) == offset:
+                return
+
+    return packed

@@ -159,6 +159,13 @@ class TestReplay:
             {"data": b"%d" % number, "attributes": {"even": str(number % 2 == 0)}}
             for number in range(10)
         ]
+        # One of the odd ones asked for all that there is.
+        messages[9]["attributes"] |= {
+            "fanlog-delay": "0.1",
+            "fanlog-ttl": "600",
+            "fanlog-priority": "7",
+            "fanlog-dedup-id": "nine",
+        }
         broker.publisher.publish(topic=topic, messages=messages)
         before = broker.drain(subscription, 10)
         return topic, subscription, {one.message.data: one.message.message_id for one in before}
@@ -212,6 +219,11 @@ class TestReplay:
         assert first.attributes["fanlog-origin-topic"] == topic
         assert first.attributes["fanlog-origin-message-id"] == before[first.data]
         assert broker.pull(subscription) == []
+        # What it asked for is over, but for its priority.
+        [nine] = [one.message for one in came if one.message.data == b"9"]
+        assert nine.attributes["fanlog-priority"] == "7"
+        assert not {"fanlog-delay", "fanlog-ttl", "fanlog-dedup-id"} & set(nine.attributes)
+        assert came[0].message.data == b"9", "urgent in its new topic, too"
 
 
 class TestFanOut:

@@ -49,6 +49,7 @@ def make_entry(
     resource: str,
     result: str,
     lacking: str,
+    detail: str = "",
 ) -> bytes:
     """One line, without its end."""
     entry = {
@@ -60,8 +61,7 @@ def make_entry(
         "resource": resource,
         "result": result,
     }
-    if lacking:
-        entry["lacking"] = lacking
+    entry |= {name: value for name, value in (("lacking", lacking), ("detail", detail)) if value}
     return json.dumps({name: value[:_VALUE_LENGTH_MAX] for name, value in entry.items()}).encode()
 
 
@@ -104,6 +104,7 @@ class AuditLog:
         resource: str,
         result: str,
         lacking: str,
+        detail: str = "",
     ) -> None:
         entry = make_entry(
             time_ns=self._clock.wall_ns(),
@@ -113,6 +114,7 @@ class AuditLog:
             resource=resource,
             result=result,
             lacking=lacking,
+            detail=detail,
         )
         try:
             self._waiting.put_nowait(entry)
@@ -161,8 +163,10 @@ class AuditLog:
             if older.exists():
                 older.replace(path.with_name(f"{path.name}.{number + 1}"))
         path.replace(path.with_name(f"{path.name}.1"))
+        # The new one first: a number that is closed may be that of another file soon.
+        new = _open(path)
         os.close(self._file)
-        self._file = _open(path)
+        self._file = new
 
 
 def _open(path: Path) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
 
 from fanlog.auth.access_tokens import AccessToken
 from fanlog.auth.certificates import NO_CERTIFICATES, CertificateRule
@@ -30,6 +31,7 @@ from fanlog.model.identity import (
     ApiToken,
     Principal,
     ServiceAccount,
+    Standing,
     token_digest,
 )
 from fanlog.transport.calls import Certificate
@@ -65,6 +67,8 @@ SCOPES: Final = frozenset(
         "https://www.googleapis.com/auth/cloud-platform",
     }
 )
+#: Where assertions are exchanged for access tokens.
+TOKEN_PATH: Final = "/oauth2/token"
 _OWN_ALGORITHMS: Final = ("RS256", "ES256")
 _KNOWN_MAX: Final = 10_000
 #: Failed calls that wait for their answer; beyond it they are answered at once.
@@ -88,8 +92,9 @@ class Directory(Protocol):
 class AuthSettings:
     issuers: tuple[Issuer, ...] = ()
     certificates: CertificateRule = NO_CERTIFICATES
-    #: Audiences besides AUDIENCES: the addresses that this server is called by.
-    audiences: frozenset[str] = frozenset()
+    #: Names that this server is called by: tokens that accounts sign may be for https addresses
+    #: with one of them, besides AUDIENCES.
+    hosts: frozenset[str] = frozenset()
 
 
 class Authenticator:
@@ -163,7 +168,7 @@ class Authenticator:
         """
         try:
             if not authorization and certificate is not None:
-                return self._settings.certificates.principal(certificate)
+                return self._settings.certificates.principal(certificate, self._now_s())
             version = self._directory.version
             principal = await self._verify(authorization)
         except NotBelieved as reason:
@@ -173,18 +178,23 @@ class Authenticator:
             self._remember(authorization, principal)
         return principal
 
-    def is_valid(self, principal: Principal) -> bool:
-        """Whether the credential of a call that goes on is still good."""
-        if principal.expires_s <= self._now_s():
-            return False
+    def standing(self, principal: Principal) -> Standing:
+        """How the credential of a call that goes on stands now."""
+        now_s = self._now_s()
         kind, _, name = principal.credential.partition(" ")
-        if kind not in ("key", "token"):
-            return True
-        account = self._directory.account(principal.member.partition(":")[2])
-        if account is None:
-            return False
-        held: tuple[AccountKey | ApiToken, ...] = account.keys if kind == "key" else account.tokens
-        return any(one.id == name for one in held)
+        if kind in ("key", "token"):
+            account = self._directory.account(principal.member.partition(":")[2])
+            if account is None:
+                return "revoked"
+            held: tuple[AccountKey | ApiToken, ...]
+            held = account.keys if kind == "key" else account.tokens
+            found = next((one for one in held if one.id == name), None)
+            if found is None or _end(found.expires_s) <= now_s:
+                return "revoked"
+        if principal.expires_s > now_s:
+            return "good"
+        # A certificate stays that of its connection: the same one would be shown again.
+        return "revoked" if kind == "certificate" else "over"
 
     def _remember(self, authorization: str, principal: Principal) -> None:
         if len(self._known) >= _KNOWN_MAX:
@@ -248,11 +258,20 @@ class Authenticator:
         account, key, expires_s = self.signer(token)
         audiences = token.audiences()
         if audiences:
-            if not audiences & (AUDIENCES | self._settings.audiences):
+            if not audiences & AUDIENCES and not any(map(self._is_own, audiences)):
                 raise NotBelieved("the token is for another audience")
         elif not SCOPES & set(str(token.claims.get("scope", "")).split()):
             raise NotBelieved("the token has neither an audience nor a scope of Pub/Sub")
         return Principal(member=account.member, credential=f"key {key.id}", expires_s=expires_s)
+
+    def _is_own(self, audience: str) -> bool:
+        try:
+            parts = urlsplit(audience)
+            is_named = parts.scheme == "https" and parts.hostname in self._settings.hosts
+            # An assertion for the exchange is no token for calls.
+            return is_named and parts.path != TOKEN_PATH
+        except ValueError:
+            return False
 
     def signer(self, token: SignedToken) -> tuple[ServiceAccount, AccountKey, float]:
         """The account and the key that signed a token, and when it ends.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from fanlog.auth.disbelief import NotBelieved
 from fanlog.core.iam import is_member
-from fanlog.model.identity import Principal
+from fanlog.model.identity import DOMAIN, Principal
 from fanlog.transport.calls import Certificate
 
 #: Which name of a certificate is believed; `none` believes no certificate.
@@ -25,14 +27,22 @@ class CertificateRule:
     #: Behind names that are no address: NAME@DOMAIN.
     domain: str = "mtls.internal"
 
-    def principal(self, certificate: Certificate) -> Principal:
-        """Raises NotBelieved: The certificate has no such name, or more than one."""
+    def principal(self, certificate: Certificate, now_s: float) -> Principal:
+        """The owner of a certificate, as long as that is good.
+
+        Raises:
+            NotBelieved: The certificate has no such name, or more than one; or it has expired since
+                the connection was made.
+        """
         if self.name == "none":
             raise NotBelieved("certificates are not believed here (mtls_name)")
         found = list(self._names(certificate))
         if len(found) != 1:
             raise NotBelieved(f"the certificate has {len(found)} names of the kind {self.name}")
         name = found[0]
+        if name.endswith(f".{DOMAIN}"):
+            # Whoever may choose the name of a certificate could be the administrator.
+            raise NotBelieved("the certificate names an account of this server")
         if self.name == "san-uri":
             member = f"principal://{name.partition('://')[2]}"
         elif self.name == "san-email":
@@ -41,7 +51,10 @@ class CertificateRule:
             member = f"serviceAccount:{name if '@' in name else f'{name}@{self.domain}'}"
         if not is_member(member):
             raise NotBelieved("the certificate's name is none of a principal")
-        return Principal(member=member, credential="certificate")
+        expires_s = _end_of(certificate)
+        if expires_s <= now_s:
+            raise NotBelieved("the certificate has expired")
+        return Principal(member=member, credential="certificate", expires_s=expires_s)
 
     def _names(self, certificate: Certificate) -> Iterator[str]:
         if self.name == "cn":
@@ -53,6 +66,12 @@ class CertificateRule:
         others = certificate.get("subjectAltName", ())
         assert isinstance(others, tuple)
         yield from (value for kind, value in others if kind == _KINDS[self.name])
+
+
+def _end_of(certificate: Certificate) -> float:
+    """When a certificate ends; the handshake looked at that once, and a connection may last."""
+    value = certificate.get("notAfter")
+    return ssl.cert_time_to_seconds(value) if isinstance(value, str) else math.inf
 
 
 #: Believes no certificate.

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from fanlog.auth.access_tokens import LIFE_S, AccessToken
-from fanlog.auth.authenticator import Authenticator
+from fanlog.auth.authenticator import TOKEN_PATH, Authenticator
 from fanlog.auth.disbelief import NotBelieved
 from fanlog.auth.signed_token import SignedToken
 from fanlog.broker.clock import Clock
 from fanlog.errors import RateExceeded
 
-TOKEN_PATH: Final = "/oauth2/token"
 #: What Google's library for Python says an assertion is for, whatever `token_uri` says.
 _GOOGLE_TOKEN: Final = "https://oauth2.googleapis.com/token"
 #: Access tokens that one address, and one account, may ask for a minute.
@@ -47,7 +46,6 @@ class Exchange:
             Unauthenticated: The assertion is not believed.
             RateExceeded: The address, or the account, asked too often.
         """
-        self._count(f"address {address}")
         try:
             token = SignedToken.parse(assertion)
             account, key, _ = self._authenticator.signer(token)
@@ -56,6 +54,8 @@ class Exchange:
                 raise NotBelieved("the assertion is for another audience")
         except NotBelieved as reason:
             raise await self._authenticator.refusal(reason, address) from None
+        # Failures are slowed down; they use up nothing of those that are behind the same address.
+        self._count(f"address {address}")
         self._count(f"account {account.email}")
         now_s = self._clock.wall_ns() / 1e9
         key_ends_s = math.inf if key.expires_s is None else key.expires_s

@@ -44,10 +44,16 @@ class Slowdown:
 
 
 def _network(address: str) -> str:
-    """One caller has many addresses of IPv6: its network counts."""
+    """One caller has many addresses of IPv6: its network counts.
+
+    On a port for both kinds, addresses of IPv4 are shown as ones of IPv6, all of one network.
+    """
     if ":" not in address:
         return address
     try:
-        return str(ipaddress.ip_network((address.partition("%")[0].strip("[]"), 64), strict=False))
+        found = ipaddress.IPv6Address(address.strip("[]").partition("%")[0])
     except ValueError:
         return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))

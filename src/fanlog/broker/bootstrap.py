@@ -33,6 +33,7 @@ PIPELINE_ROLE: Final = "roles/fanlog.pipeline"
 #: Forwards and dead letters are published with its rights. Nobody calls as it: it has no token.
 FORWARDING: Final = "forwarding"
 FORWARDING_ROLE: Final = "roles/pubsub.publisher"
+_TOKEN_FILE_CHARACTERS_MAX: Final = 1_000
 #: Where the files of tokens are, in the data folder.
 FOLDER_NAME: Final = "auth"
 
@@ -90,12 +91,14 @@ def keep_token(path: Path, token: str) -> str:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        found = path.read_text(encoding="ascii", errors="replace").strip()
-        if not found.startswith(TOKEN_PREFIX):
-            raise ConfigError(f"{path} is there and has no token in it; move it away") from None
-        return found
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            found = _read_token(path)
+            if found:
+                return found
+            # A crash came before anything was written to it.
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
     except OSError as error:
         raise ConfigError(f"the token cannot be kept in {path}: {error.strerror}") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -103,6 +106,23 @@ def keep_token(path: Path, token: str) -> str:
         file.flush()
         os.fsync(file.fileno())
     return token
+
+
+def _read_token(path: Path) -> str:
+    """The token in a file that is there; empty for a file without a byte.
+
+    Raises:
+        ConfigError: Others may read or change it, or it is none of a token.
+    """
+    with path.open(encoding="ascii", errors="replace") as file:
+        if os.fstat(file.fileno()).st_mode & 0o077:
+            # Whoever could write to it would be the administrator.
+            raise ConfigError(f"{path} may be read or changed by others; say chmod 600 {path}")
+        text = file.read(_TOKEN_FILE_CHARACTERS_MAX)
+    found = text.strip()
+    if text and not found.startswith(TOKEN_PREFIX):
+        raise ConfigError(f"{path} is there and has no token in it; move it away")
+    return found
 
 
 def recover_administrator(store: Log, path: Path, token: str, now_ns: int) -> str:

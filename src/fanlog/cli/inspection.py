@@ -125,7 +125,8 @@ def backlog(
     with remote.connect() as client:
         looking = InspectionClient(client)
         if subscription is None:
-            output.rows(_COLUMNS, map(_behind, looking.backlogs(remote.parent)))
+            rows = map(_with_estimates, looking.backlogs(remote.parent))
+            output.rows(_COLUMNS, rows if output.is_json else map(_marked, rows))
             return
         found = looking.backlog(remote.subscription(subscription), by_topic=by_topic)
     if by_topic:
@@ -133,10 +134,8 @@ def backlog(
         if found.topics_left_off:
             note(f"{found.topics_left_off} topics with fewer messages are left off")
         return
-    fields = _behind(found)
+    fields = _with_estimates(found)
     fields |= {"forwarding": found.forwarding, "lag": found.lag.ToJsonString()}
-    fields["messages_estimated"] = found.messages_estimated
-    fields["bytes_estimated"] = found.bytes_estimated
     if found.detached:
         fields["detached"] = True
     output.fields(fields)
@@ -232,6 +231,20 @@ def _behind(one: Any) -> dict[str, Any]:
         "oldest": one.oldest_unacked_age.ToJsonString(),
         "lag_messages": one.lag_messages,
     }
+
+
+def _with_estimates(one: Any) -> dict[str, Any]:
+    """A subscription's backlog as a row that says what of it is estimated."""
+    return _behind(one) | {
+        "messages_estimated": one.messages_estimated,
+        "bytes_estimated": one.bytes_estimated,
+    }
+
+
+def _marked(row: dict[str, Any]) -> dict[str, Any]:
+    """The row for people: `~` before what is estimated."""
+    marked = (name for name in ("messages", "bytes") if row[f"{name}_estimated"])
+    return row | {name: f"~{row[name]}" for name in marked}
 
 
 def _show_traced(output: Output, one: Any) -> None:

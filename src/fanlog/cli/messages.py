@@ -61,7 +61,7 @@ def publish(
         typer.Option(metavar="TIME", help="Do not deliver when it was deliverable for so long."),
     ] = None,
     priority: Annotated[
-        int | None, typer.Option(min=0, max=9, help="Higher ones are delivered first; 0 to 9.")
+        int | None, typer.Option(help="Higher ones are delivered first; 0 to 9.")
     ] = None,
     depends_on: Annotated[
         list[str] | None,
@@ -127,9 +127,9 @@ def pull(
             answers = _followed(client, name, max_messages)
         else:
             answers = _pulled(client, name, max_messages or 10, wait_s)
-        for messages in answers:
+        for messages, ttl_s in answers:
             for message in messages:
-                _show(output, message)
+                _show(output, message, ttl_s)
             if ack:
                 # Only now: a message that was not shown must not be acknowledged.
                 client.acknowledge(name, [message.ack_id for message in messages])
@@ -224,18 +224,23 @@ def _report(output: Output, message_ids: Iterable[str], *, is_streamed: bool) ->
             output.text(f"published message {message_id}")
 
 
-def _pulled(client: Client, name: str, count: int, wait_s: float) -> Iterator[list[Any]]:
+def _pulled(
+    client: Client, name: str, count: int, wait_s: float
+) -> Iterator[tuple[list[Any], float | None]]:
+    """Yield messages, and the time-to-live of those that have none of their own."""
     while count > 0:
         asked = min(count, limits.PULL_MESSAGES_MAX)
-        messages = client.pull(name, max_messages=asked, wait_s=wait_s)
+        messages, ttl_s = client.pull_with_ttl(name, max_messages=asked, wait_s=wait_s)
         if not messages:
             return
-        yield messages
+        yield messages, ttl_s
         count -= len(messages)
         wait_s = 0.0
 
 
-def _followed(client: Client, name: str, count: int | None) -> Iterator[list[Any]]:
+def _followed(
+    client: Client, name: str, count: int | None
+) -> Iterator[tuple[list[Any], float | None]]:
     """Poll until `count` messages came, or for ever; outlive a server that is started again."""
     from fanlog.client import CallFailed
 
@@ -243,7 +248,7 @@ def _followed(client: Client, name: str, count: int | None) -> Iterator[list[Any
     while count is None or count > 0:
         asked = min(count or limits.PULL_MESSAGES_MAX, limits.PULL_MESSAGES_MAX)
         try:
-            messages = client.pull(name, max_messages=asked, wait_s=_FOLLOW_WAIT_S)
+            messages, ttl_s = client.pull_with_ttl(name, max_messages=asked, wait_s=_FOLLOW_WAIT_S)
         except CallFailed as failure:
             if failure.status != "UNAVAILABLE" or not has_answered:
                 raise
@@ -252,13 +257,13 @@ def _followed(client: Client, name: str, count: int | None) -> Iterator[list[Any
             continue
         has_answered = True
         if messages:
-            yield messages
+            yield messages, ttl_s
         if count is not None:
             count -= len(messages)
 
 
-def _show(output: Output, message: Any) -> None:
-    fields = received(message)
+def _show(output: Output, message: Any, ttl_s: float | None) -> None:
+    fields = received(message, ttl_s)
     if output.is_json:
         output.line(fields)
         return

@@ -99,17 +99,21 @@ def with_created(fields: dict[str, Any], told: Any | None) -> dict[str, Any]:
     return fields | {"created_at": told.created_at.ToJsonString()}
 
 
-def received(message: Any) -> dict[str, Any]:
+def received(message: Any, ttl_s: float | None = None) -> dict[str, Any]:
     """Give a received message as plain values; see `content`."""
-    fields = content(message.message)
+    fields = content(message.message, ttl_s)
     if message.delivery_attempt:
         fields["delivery_attempt"] = message.delivery_attempt
     fields["ack_id"] = message.ack_id
     return fields
 
 
-def content(inner: Any) -> dict[str, Any]:
-    """Give a message as plain values; data that is no text comes as `data_base64`."""
+def content(inner: Any, ttl_s: float | None = None) -> dict[str, Any]:
+    """Give a message as plain values; data that is no text comes as `data_base64`.
+
+    Args:
+        ttl_s: The time-to-live of messages that have none of their own.
+    """
     fields: dict[str, Any] = {
         "message_id": inner.message_id,
         "publish_time": inner.publish_time.ToJsonString(),
@@ -122,7 +126,7 @@ def content(inner: Any) -> dict[str, Any]:
     if inner.ordering_key:
         fields["ordering_key"] = inner.ordering_key
     expires_ns = terms.expires_ns(
-        fields["attributes"], inner.ordering_key, inner.publish_time.ToNanoseconds()
+        fields["attributes"], inner.ordering_key, inner.publish_time.ToNanoseconds(), ttl_s
     )
     if expires_ns is not None:
         fields["expires_at"] = times.of_ns(expires_ns)

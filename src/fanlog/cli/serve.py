@@ -103,7 +103,8 @@ class ServeOptions:
         ),
     ] = None
     audit_log: Annotated[
-        Path | None, typer.Option(help="File of the audit log; none when not given.")
+        Path | None,
+        typer.Option(help="File of the audit log; auth/audit.log in the data folder if not given."),
     ] = None
     audit_data_access: Annotated[
         bool | None,

@@ -53,7 +53,8 @@ _MODES = ("push_config", *_EXPORTS)
 _OPTION_LABELS = (
     LABEL_FAIRNESS,
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
-    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
+    *(LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_START, LABEL_SCHEMA_REVISION),
     *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
     *(LABEL_PUSH_RATE, LABEL_PUSH_BREAKER_FAILURES),
     *(LABEL_PUSH_BREAKER_WAIT, LABEL_PUSH_BREAKER_MAX_WAIT),
@@ -352,8 +353,6 @@ def create(
     how = [flag(name) for name in _PUSH_OPTIONS if given[name] is not None]
     if given["push"] is None and how:
         raise InvalidArgument(f"{' and '.join(how)} need --push, to say where to")
-    if given["slots"] is not None and not given["sticky"]:
-        raise InvalidArgument("--slots needs --sticky, which gives streams key slots")
     fill(request, "create", SETTINGS, given, remote)
     if dead_letter == "auto":
         request.labels[LABEL_DEAD_LETTER] = "auto"

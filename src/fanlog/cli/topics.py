@@ -117,6 +117,10 @@ def create(topic: TopicName, remote: Remote, **given: Any) -> None:
 
     request = types.Topic(name=remote.topic(topic))
     fill(request, "create", SETTINGS, given, remote)
+    # The labels were put in last, over those of the options.
+    for name, label, *_ in (("ordering", LABEL_ORDERING), *_RATES):
+        if given[name] is not None and request.labels[label] != str(given[name]):
+            raise InvalidArgument(f"--label {label} says otherwise; give one of them")
     if given["schema"] is not None:
         encoding = options.one_of(given["encoding"], ENCODINGS, "--encoding")
         request.schema_settings.encoding = encoding

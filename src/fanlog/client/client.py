@@ -178,11 +178,20 @@ class Client(Connection):
         self, name: str, *, max_messages: int, wait_s: float = 0.0
     ) -> list[types.ReceivedMessage]:
         """Pull up to `max_messages`; with `wait_s`, wait that long for the first one."""
+        return self.pull_with_ttl(name, max_messages=max_messages, wait_s=wait_s)[0]
+
+    def pull_with_ttl(
+        self, name: str, *, max_messages: int, wait_s: float = 0.0
+    ) -> tuple[list[types.ReceivedMessage], float | None]:
+        """As `pull`; also the time-to-live, in seconds, that the subscription gives messages.
+
+        It holds for messages that have none of their own, from when they could be delivered.
+        """
         request = types.PullRequest(
             subscription=name, max_messages=max_messages, return_immediately=wait_s <= 0
         )
         try:
-            reply = self.call(
+            reply, metadata = self.exchange(
                 f"{_SUBSCRIBER}/Pull",
                 request,
                 types.PullResponse,
@@ -190,9 +199,11 @@ class Client(Connection):
             )
         except CallFailed as failure:
             if wait_s > 0 and failure.status == "DEADLINE_EXCEEDED":
-                return []
+                return [], None
             raise
-        return list(reply.received_messages)
+        self.tell_hints(metadata)
+        ttl_s = dict(metadata).get(attributes.LABEL_TTL)
+        return list(reply.received_messages), None if ttl_s is None else float(ttl_s)
 
     def acknowledge(self, name: str, ack_ids: Sequence[str]) -> None:
         request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
@@ -223,7 +234,7 @@ class Client(Connection):
         words: list[tuple[str, str | bytes]] = [
             *([(attributes.NACK_REQUEUE, "false")] if not requeue else []),
             *([(attributes.NACK_COUNTED, "false")] if not counted else []),
-            *([(attributes.NACK_DELAY, str(delay_s))] if delay_s is not None else []),
+            *([(attributes.NACK_DELAY, _number(delay_s))] if delay_s is not None else []),
             *([(attributes.NACK_REASON_BYTES, reason.encode())] if reason else []),
         ]
         request = types.ModifyAckDeadlineRequest(
@@ -242,3 +253,8 @@ class Client(Connection):
             f"{_SCHEMAS}/{method}", request, types.Schema, metadata=sent
         )
         return reply, dict(received).get(attributes.COMPATIBILITY, "")
+
+
+def _number(seconds: float) -> str:
+    """A number as people write it: 30 and not 30.0."""
+    return str(int(seconds)) if float(seconds).is_integer() else str(seconds)

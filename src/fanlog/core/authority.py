@@ -1,8 +1,8 @@
 """What a principal may do: the policies of a resource, of its project and of the server together.
 
 A permission is held on a resource when a role that has it is granted to the principal, to one of
-its groups, to all authenticated callers or to everybody, on the resource itself, on its project or
-on the server. There is nothing that takes a permission away.
+its groups, to the domain of a user's address, to all authenticated callers or to everybody, on the
+resource itself, on its project or on the server. There is nothing that takes a permission away.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from fanlog.model.identity import Principal
 
 #: Answers that are remembered of one principal.
 _REMEMBERED_MAX: Final = 10_000
+#: Of the names that answers are remembered by; those of projects and resources are shorter.
+_NAME_LENGTH_MAX: Final = 1_000
 _ANYBODY: Final = "allUsers"
 _AUTHENTICATED: Final = "allAuthenticatedUsers"
 #: A caller that shows nothing of who it is.
@@ -34,6 +36,9 @@ class Grants:
         self._members = {principal.member, *principal.groups, _ANYBODY}
         if principal is not ANONYMOUS:
             self._members.add(_AUTHENTICATED)
+        kind, _, address = principal.member.partition(":")
+        if kind == "user":
+            self._members.add(f"domain:{address.rpartition('@')[2]}")
         self._known: dict[tuple[str, str], bool] = {}
         self._version = (-1, -1)
         self._hard: HardState | None = None
@@ -47,6 +52,9 @@ class Grants:
         if version != self._version or hard is not self._hard:
             self._known.clear()
             self._version, self._hard = version, hard
+        if len(resource) > _NAME_LENGTH_MAX:
+            # Nothing has such a name, and requests may have a megabyte of it.
+            return self._search(hard, permission, resource)
         key = (permission, resource)
         known = self._known.get(key)
         if known is None:

@@ -26,11 +26,11 @@ _MEMBER = re.compile(
     # The other form is that of accounts within Kubernetes: project.svc.id.goog[namespace/account].
     rf"|serviceAccount:(?:{_EMAIL}|[^\s@:/\[\]]+\[[^\s@:/\[\]]+/[^\s@:/\[\]]+\])"
     r"|domain:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
-    r"|principal(?:Set)?://[^\s/]+(?:/[^\s/]+)+"
+    r"|principal://[^\s/]+(?:/[^\s/]+)+"
 )
 _MEMBER_RULE = (
     "a member is user:EMAIL, serviceAccount:EMAIL, group:EMAIL, domain:NAME, principal://…, "
-    "principalSet://…, allUsers or allAuthenticatedUsers"
+    "allUsers or allAuthenticatedUsers"
 )
 
 

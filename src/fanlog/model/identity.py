@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
@@ -39,6 +39,11 @@ class Principal:
     credential: str = ""
     #: When the credential ends, in seconds since 1970.
     expires_s: float = math.inf
+
+
+#: How a credential stands that was believed before: still good; over, as short-lived tokens are
+#: that their owner can make anew; or taken away, with its key or token revoked or expired.
+Standing = Literal["good", "over", "revoked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,18 +59,26 @@ def stored_terms_of(messages: Sequence[tuple[Mapping[str, str], str]]) -> Terms 
 
 
 def expires_ns(
-    attributes: Mapping[str, str], ordering_key: str, publish_time_ns: int
+    attributes: Mapping[str, str],
+    ordering_key: str,
+    publish_time_ns: int,
+    default_s: float | None = None,
 ) -> int | None:
-    """When a message with these attributes expires; None for one without a time-to-live."""
-    if TTL not in attributes:
+    """When a message with these attributes expires; None for one without a time-to-live.
+
+    Args:
+        default_s: The time-to-live of messages that have none of their own.
+    """
+    if TTL not in attributes and default_s is None:
         return None
     terms = stored_terms_of([(attributes, ordering_key)])
-    if terms is None or TermKind.TTL not in terms.columns:
-        return None
     due_ns = publish_time_ns
-    for _, due_ms in terms.dues_ms(publish_time_ns):
-        due_ns = due_ms * 1_000_000
-    return due_ns + terms.column(TermKind.TTL).values[0] * 1_000_000
+    if terms is not None:
+        for _, due_ms in terms.dues_ms(publish_time_ns):
+            due_ns = due_ms * 1_000_000
+        if TermKind.TTL in terms.columns:
+            return due_ns + terms.column(TermKind.TTL).values[0] * 1_000_000
+    return None if default_s is None else due_ns + int(default_s * 1e9)
 
 
 def attributes_for(

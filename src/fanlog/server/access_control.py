@@ -18,7 +18,7 @@ from fanlog.broker.clock import Clock
 from fanlog.config import Config
 from fanlog.core.authority import Grants
 from fanlog.core.hard_state import HardState
-from fanlog.errors import FanlogError
+from fanlog.errors import ConfigError, FanlogError
 from fanlog.model import names
 from fanlog.model.identity import TOKEN_PREFIX, Principal, account_email
 from fanlog.model.rates import Allowance
@@ -91,24 +91,22 @@ class AccessControl:
             AuthSettings(
                 issuers=config.issuers,
                 certificates=CertificateRule(config.mtls_name, config.mtls_domain),
+                hosts=frozenset(config.http_hosts),
             ),
             clock,
             broker.secrets.access_tokens,
         )
         self.exchange = Exchange(self.authenticator, clock, broker.secrets.access_tokens)
         self.allowance = Allowance(config.rates) if config.rates else None
-        self.audit: AuditLog | None = None
-        if config.audit_log is not None:
-            settings = AuditSettings(path=config.audit_log, data_access=config.audit_data_access)
-            self.audit = AuditLog(settings, clock, self._tell)
+        settings = AuditSettings(path=_audit_path(config), data_access=config.audit_data_access)
+        self.audit = AuditLog(settings, clock, self._tell)
         self.gate = Gate(
             broker, self.authenticator, clock, allowance=self.allowance, record=self.audit
         )
 
     def close(self) -> None:
         self.gate.stop()
-        if self.audit is not None:
-            self.audit.close()
+        self.audit.close()
 
     def _tell(self, entry: bytes) -> None:
         """Publish an entry where there is a topic for it."""
@@ -124,3 +122,15 @@ class AccessControl:
         # The file has it, whatever becomes of the message.
         with suppress(FanlogError):
             await self._broker.publish(self._topic, build_body([(entry, {}, "")]))
+
+
+def _audit_path(config: Config) -> Path:
+    """The file that was named, or one in the folder of the first accounts."""
+    if config.audit_log is not None:
+        return config.audit_log
+    folder = config.auth_folder
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"auth_dir {str(folder)!r}: {error.strerror}") from error
+    return folder / "audit.log"

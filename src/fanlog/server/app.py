@@ -354,8 +354,7 @@ async def _access(config: Config, broker: Broker, clock: Clock) -> AccessControl
     if config.auth == "none":
         return None
     try:
-        folder = config.auth_dir or config.data_dir / bootstrap.FOLDER_NAME
-        await ensure_accounts(broker, clock, folder)
+        await ensure_accounts(broker, clock, config.auth_folder)
         return AccessControl(config, broker, clock)
     except FanlogError:
         await broker.stop()

@@ -12,8 +12,9 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
+from fanlog.model.names import shown
 from fanlog.model.rates import Owner, owners_of
-from fanlog.server.calls import StreamingCall
+from fanlog.server.calls import Endable, StreamingCall
 from fanlog.transport.lifetime import Lifetime
 
 
@@ -43,15 +44,19 @@ class AccessContext(Protocol):
 
 
 class Hold:
-    """A call that goes on as long as its caller has a permission."""
+    """A call that goes on, or waits, as long as its caller has a permission."""
 
-    __slots__ = ("_call", "grants", "permission", "resource")
+    __slots__ = ("_call", "grants", "is_stream", "permission", "resource")
 
-    def __init__(self, call: StreamingCall, grants: Grants, permission: str, resource: str) -> None:
+    def __init__(
+        self, call: Endable, grants: Grants, permission: str, resource: str, *, is_stream: bool
+    ) -> None:
         self._call = call
         self.grants = grants
         self.permission = permission
         self.resource = resource
+        #: Whether it counts as a stream; a call with one answer does not.
+        self.is_stream = is_stream
 
     @property
     def owners(self) -> list[Owner]:
@@ -70,7 +75,7 @@ class AuthorizedCaller:
     """
 
     __slots__ = (
-        *("_connection", "_context", "_grants", "_is_counted", "_stream"),
+        *("_connection", "_context", "_grants", "_is_counted", "_is_stream", "_stream"),
         *("lacking", "resource"),
     )
 
@@ -86,6 +91,7 @@ class AuthorizedCaller:
         self._connection = connection
         self._stream = stream
         self._is_counted = False
+        self._is_stream = False
         #: The first resource that was asked about, and the permission that lacked; for the record.
         self.resource = ""
         self.lacking = ""
@@ -94,12 +100,15 @@ class AuthorizedCaller:
     def principal(self) -> Principal:
         return self._grants.principal
 
-    def check(self, permission: str, resource: str) -> None:
+    def check(self, permission: str, resource: str, told: str = "") -> None:
         if not self.resource:
             self.resource = resource
         if not self._grants.allow(self._context.hard, permission, resource):
             self.lacking = permission
-            raise self.denial(permission, resource)
+            if not self._is_counted:
+                # For the caller alone: it must not use up what others may do in the project.
+                self.count()
+            raise self.denial(permission, resource, told)
         if not self._is_counted:
             self.count(resource)
 
@@ -117,20 +126,28 @@ class AuthorizedCaller:
         self._context.count(self._connection, _project(resource), self.principal.member)
 
     @contextmanager
-    def holding(self, permission: str, resource: str) -> Iterator[None]:
-        assert self._stream is not None, "a call with one answer is not held"
-        hold = Hold(self._stream, self._grants, permission, resource)
+    def holding(
+        self, permission: str, resource: str, waiting: Endable | None = None
+    ) -> Iterator[None]:
+        call = self._stream if waiting is None else waiting
+        assert call is not None, "a call with one answer is held by its verb"
+        # A stream that needs a right to each of many topics is one stream all the same.
+        is_stream = waiting is None and not self._is_stream
+        self._is_stream = self._is_stream or is_stream
+        hold = Hold(call, self._grants, permission, resource, is_stream=is_stream)
         self._context.watch(hold)
         try:
             yield
         finally:
             self._context.unwatch(hold)
 
-    def denial(self, permission: str, resource: str) -> PermissionDenied | Unauthenticated:
-        """The same whether the resource exists or not."""
+    def denial(
+        self, permission: str, resource: str, told: str = ""
+    ) -> PermissionDenied | Unauthenticated:
+        """The same whether the resource exists or not; `told` stands for its name."""
         if self.principal is ANONYMOUS:
             return Unauthenticated(REFUSED)
-        where = "the server" if resource == SERVER else repr(resource)
+        where = told or ("the server" if resource == SERVER else shown(resource))
         return PermissionDenied(
             f"{self.principal.member} lacks the permission {permission} on {where}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -12,6 +13,7 @@ from fanlog.core.ack_requests import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, InvalidArgument
 from fanlog.model import names
+from fanlog.model.attributes import LABEL_TTL
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
@@ -38,11 +40,16 @@ async def pull(broker: Broker, raw: bytes, call: Call) -> bytes:
     wait_s = 0.0 if request.return_immediately else _wait_s(call)
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
-    subscription, deliveries = await broker.pull(
-        name, max_messages=request.max_messages, wait_s=wait_s
-    )
-    # It may have waited long; then the permission may be gone, and the messages go to others.
+    # A credential or a permission that ends while it waits ends the call, before it has messages.
+    with call.caller.holding(CONSUME, name, call) if wait_s else nullcontext():
+        subscription, deliveries = await broker.pull(
+            name, max_messages=request.max_messages, wait_s=wait_s
+        )
     call.caller.check(CONSUME, name)
+    ttl = broker.present(subscription).labels.get(LABEL_TTL)
+    if ttl is not None:
+        # So that whoever shows the messages can say when they expire.
+        call.set_trailing_metadata(((LABEL_TTL, ttl),))
     return frame_deliveries(broker, subscription, deliveries)
 
 

@@ -16,17 +16,19 @@ from typing import Final, Protocol
 from google.protobuf.message import Message
 
 from fanlog.auth.authenticator import REFUSED
+from fanlog.auth.damper import Damper
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.core.authority import ANONYMOUS, Grants
 from fanlog.core.hard_state import HardState
-from fanlog.errors import FanlogError, Internal, PermissionDenied, Unauthenticated
-from fanlog.model.identity import Principal
+from fanlog.errors import FanlogError, Internal, PermissionDenied, Unauthenticated, Unavailable
+from fanlog.model.identity import Principal, Standing
 from fanlog.model.rates import Allowance, Owner, owners_of
 from fanlog.server.callers import AuthorizedCaller, Hold
 from fanlog.server.calls import Call, Certificate, Evidence, StreamingCall, Unary
 from fanlog.server.needs import Rule
 from fanlog.server.permissions import DATA_ACCESS, INSIDE, PERMISSIONS
+from fanlog.server.subjects import subject_of
 from fanlog.transport.lifetime import Lifetime
 from fanlog.wire import fields
 
@@ -51,8 +53,8 @@ class Authenticating(Protocol):
     ) -> Principal:
         """Raises Unauthenticated."""
 
-    def is_valid(self, principal: Principal) -> bool:
-        """Whether the credential is still good."""
+    def standing(self, principal: Principal) -> Standing:
+        """How the credential stands now."""
 
 
 class Recording(Protocol):
@@ -69,6 +71,7 @@ class Recording(Protocol):
         resource: str,
         result: str,
         lacking: str,
+        detail: str,
     ) -> None: ...
 
 
@@ -89,6 +92,7 @@ class Gate:
         self._clock = clock
         self._allowance = allowance
         self._record = record
+        self._damper = Damper()
         self._grants: dict[Principal, Grants] = {}
         self._anonymous = Grants(ANONYMOUS)
         self._holds: set[Hold] = set()
@@ -118,6 +122,18 @@ class Gate:
         caller = AuthorizedCaller(self, self._grants_of(principal), connection, stream)
         call.caller = caller
         return caller
+
+    async def identify(self, call: Evidence, method: str) -> None:
+        """Find out who calls before the many parts of a request are looked at.
+
+        Raises:
+            Unauthenticated: The credential is wrong; a caller may show none.
+        """
+        try:
+            await self.admit(call)
+        except FanlogError as error:
+            self._note(None, call, method, error)
+            raise
 
     def _grants_of(self, principal: Principal) -> Grants:
         found = self._grants.get(principal)
@@ -171,6 +187,12 @@ class Gate:
         is_inside = method in INSIDE
         is_noted = self._is_noted(method)
 
+        def subject(caller: AuthorizedCaller | None, raw: bytes) -> tuple[str, str]:
+            # Requests of strangers are not parsed; those with messages have their check's name.
+            if self._record is None or caller is None or method in DATA_ACCESS:
+                return "", ""
+            return subject_of(method, request, raw)
+
         async def call(raw: bytes, context: Call) -> bytes:
             caller: AuthorizedCaller | None = None
             try:
@@ -180,10 +202,10 @@ class Gate:
                 answer = await verb(raw, context)
             except FanlogError as error:
                 if is_noted or isinstance(error, PermissionDenied | Unauthenticated):
-                    self._note(caller, context, method, error)
+                    self._note(caller, context, method, error, subject(caller, raw))
                 raise
             if is_noted:
-                self._note(caller, context, method, None)
+                self._note(caller, context, method, None, subject(caller, raw))
             return answer
 
         return call
@@ -234,8 +256,8 @@ class Gate:
             return
         message = fields.parse(request, raw)
         for rule in rules:
-            for permission, resource in rule.find(message, self.hard):
-                caller.check(permission, resource)
+            for need in rule.find(message, self.hard):
+                caller.check(*need)
 
     # The record.
 
@@ -250,21 +272,29 @@ class Gate:
         call: Evidence,
         method: str,
         error: FanlogError | None,
+        subject: tuple[str, str] = ("", ""),
     ) -> None:
         if self._record is not None:
+            named, detail = subject
+            if isinstance(error, Unauthenticated):
+                left_out = self._damper.take(self._clock.now())
+                if left_out is None:
+                    return
+                detail = f"{left_out} more were left out" if left_out else detail
             self._record.write(
                 principal=ANONYMOUS if caller is None else caller.principal,
                 address=call.address,
                 method=method,
-                resource="" if caller is None else caller.resource,
+                resource=named or ("" if caller is None else caller.resource),
                 result="OK" if error is None else error.grpc_status,
                 lacking="" if caller is None else caller.lacking,
+                detail=detail,
             )
 
     # Calls that go on.
 
     def watch(self, hold: Hold) -> None:
-        if self._allowance is not None:
+        if self._allowance is not None and hold.is_stream:
             self._allowance.enter("streams", hold.owners)
         self._holds.add(hold)
         if self._watcher is None:
@@ -273,7 +303,7 @@ class Gate:
     def unwatch(self, hold: Hold) -> None:
         if hold in self._holds:
             self._holds.discard(hold)
-            if self._allowance is not None:
+            if self._allowance is not None and hold.is_stream:
                 self._allowance.leave("streams", hold.owners)
 
     def _watch_later(self) -> None:
@@ -281,15 +311,19 @@ class Gate:
         self._watcher = loop.call_later(WATCH_S, self._look)
 
     def _look(self) -> None:
-        self._watcher = None
-        valid: dict[Principal, bool] = {}
+        # First: whatever is wrong with one of them, the others are looked after.
+        self._watch_later()
+        standings: dict[Principal, Standing] = {ANONYMOUS: "good"}
         for hold in list(self._holds):
             principal = hold.grants.principal
-            if principal not in valid:
-                is_known = principal is ANONYMOUS or self._authenticator.is_valid(principal)
-                valid[principal] = is_known
-            if not valid[principal]:
+            if principal not in standings:
+                standings[principal] = self._authenticator.standing(principal)
+            if standings[principal] == "revoked":
                 self._end(hold, Unauthenticated(REFUSED))
+            elif standings[principal] == "over":
+                # Official clients open such a stream again, with the next token of their key; after
+                # any other status they would give up.
+                self._end(hold, Unavailable("the token of this call is over; call with a new one"))
             elif not hold.grants.allow(self.hard, hold.permission, hold.resource):
                 self._end(
                     hold,
@@ -298,8 +332,8 @@ class Gate:
                         f"{hold.resource!r} now"
                     ),
                 )
-        if self._holds:
-            self._watch_later()
+        if not self._holds:
+            self.stop()
 
     def _end(self, hold: Hold, error: FanlogError) -> None:
         self.unwatch(hold)

@@ -120,7 +120,7 @@ def rest_app(broker: Broker, config: Config, gate: Gate | None = None) -> RestAp
     """REST in front of all verbs of a broker."""
     verbs = bind_all(SERVICES, broker, gate)
     verbs |= position_verbs(broker, verbs, gate)
-    verbs |= events.event_verbs(verbs, config)
+    verbs |= events.event_verbs(verbs, config, gate)
     return RestApp(
         Router(route for routes in rest_routes().values() for route in routes),
         verbs,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from starlette.types import Scope
 
 from fanlog.server.calls import EVERYBODY, Caller, Certificate
 from fanlog.transport.http1 import CERTIFICATE, CONNECTION
 from fanlog.transport.lifetime import Lifetime
+from fanlog.transport.methods import read_authorization
 
 
-def authorization_of(headers: Mapping[bytes, bytes]) -> str:
-    """The header that says who calls; empty for none, and for one that is no text."""
-    value = headers.get(b"authorization", b"")
-    return value.decode() if value.isascii() else ""
+def authorization_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The header that says who calls; empty for none. See `transport.methods`."""
+    values = [value for name, value in headers if name == b"authorization"]
+    return read_authorization(values) if values else ""
 
 
 def address_of(scope: Scope) -> str:
@@ -41,7 +42,7 @@ class PageRequest:
 
     @property
     def authorization(self) -> str:
-        return authorization_of(dict(self._scope["headers"]))
+        return authorization_of(self._scope["headers"])
 
     @property
     def address(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
@@ -17,7 +19,8 @@ from fanlog.errors import InvalidArgument, SubscriptionNotFound
 from fanlog.model import attributes, names
 from fanlog.model.ids import message_id, parse_message_id
 from fanlog.model.resources import PartitionId, Subscription
-from fanlog.server.methods import method
+from fanlog.server.calls import Call
+from fanlog.server.methods import method, method_with_call
 from fanlog.v1 import inspection_pb2 as pb
 from fanlog.wire import fields, paging
 from fanlog.wire.candidates import candidates
@@ -70,10 +73,13 @@ async def list_backlogs(broker: Broker, request: pb.ListBacklogsRequest) -> pb.L
     return pb.ListBacklogsResponse(backlogs=found, next_page_token=token)
 
 
-async def trace(broker: Broker, request: pb.TraceRequest) -> pb.TraceResponse:
+async def trace(broker: Broker, request: pb.TraceRequest, call: Call) -> pb.TraceResponse:
     partition, offset = _parse_id(request.message_id, "message_id")
     name = request.subscription and str(names.parse_subscription(request.subscription))
     found = await broker.traces.trace(partition, offset, name)
+    # Whoever reads the topic may not see every subscription on it.
+    may = partial(call.caller.may, "pubsub.subscriptions.get")
+    subscriptions = [one for one in found.subscriptions if name or may(one.subscription)]
     answer = pb.TraceResponse(
         message_id=message_id(partition, offset),
         topic=found.topic,
@@ -83,7 +89,7 @@ async def trace(broker: Broker, request: pb.TraceRequest) -> pb.TraceResponse:
         hint=found.hint,
         copy_of_message_id=found.copy_of,
         addressee=found.addressee,
-        subscriptions=[_traced_pb(found, one) for one in found.subscriptions],
+        subscriptions=[_traced_pb(found, one) for one in subscriptions],
         subscriptions_left_off=found.left_off,
         remembered_since=_timestamp(found.since_s),
         sampled=found.is_sampled,
@@ -239,6 +245,6 @@ METHODS = (
     method("Peek", pb.PeekRequest, pb.PeekResponse, peek),
     method("GetBacklog", pb.GetBacklogRequest, pb.Backlog, get_backlog),
     method("ListBacklogs", pb.ListBacklogsRequest, pb.ListBacklogsResponse, list_backlogs),
-    method("Trace", pb.TraceRequest, pb.TraceResponse, trace),
+    method_with_call("Trace", pb.TraceRequest, pb.TraceResponse, trace),
     method("Purge", pb.PurgeRequest, pb.PurgeResponse, purge, "subscription"),
 )

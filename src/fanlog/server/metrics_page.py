@@ -136,7 +136,7 @@ def _access_families(access: AccessControl | None) -> Iterable[Metric]:
                 rates.add_metric([rate], limit)
                 taken.add_metric([rate], access.allowance.taken[rate])
                 refusals.add_metric([rate], access.allowance.refusals[rate])
-        lost = 0 if access.audit is None else access.audit.lost
+        lost = access.audit.lost
     yield sample("fanlog_authentications", successes)
     yield failures
     yield from (refusals, rates, taken)

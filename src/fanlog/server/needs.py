@@ -15,8 +15,9 @@ from fanlog.core.iam import SERVER
 from fanlog.errors import InvalidArgument
 from fanlog.model import endpoints, names
 
-#: A permission, and the name of a resource, of a project, or `server`.
-Need = tuple[str, str]
+#: A permission, and the name of a resource, of a project, or `server`. The third, where there is
+#: one, is how a caller is told of the resource: one that its request does not name it may not see.
+Need = tuple[str, str] | tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def _detach(request: Any, hard: HardState) -> Iterator[Need]:
     if hard.catalog.has_subscription(name):
         found = hard.catalog.topic_by_id(hard.catalog.subscription(name).topic_id)
         topic = topic if found is None else found.name
-    yield "pubsub.topics.detachSubscription", topic
+    yield "pubsub.topics.detachSubscription", topic, f"the topic of {name!r}"
 
 
 def _attach(request: Any, _: HardState) -> Iterator[Need]:
@@ -106,15 +106,19 @@ def _letters(request: Any, hard: HardState) -> Iterator[Need]:
     yield CONSUME, name
     if request.source_subscription:
         yield CONSUME, resource_name(request.source_subscription, "source_subscription")
-    elif hard.catalog.has_subscription(name):
-        topic = hard.catalog.topic_by_id(hard.catalog.subscription(name).topic_id)
-        for one in hard.catalog.subscriptions():
-            if (
-                topic is not None
-                and one.dead_letter
-                and one.dead_letter.dead_letter_topic == topic.name
-            ):
-                yield CONSUME, one.name
+    else:
+        yield from _sources(name, hard)
+
+
+def _sources(name: str, hard: HardState) -> Iterator[Need]:
+    """The right to each subscription whose letters another one has."""
+    if not hard.catalog.has_subscription(name):
+        return
+    shares = hard.shares_of(hard.catalog.subscription(name))
+    topics = {hard.catalog.topic_name_of(share.partition) for share in shares}
+    for one in hard.catalog.subscriptions():
+        if one.dead_letter and one.dead_letter.dead_letter_topic in topics:
+            yield CONSUME, one.name, f"a subscription whose letters {name!r} has"
 
 
 def _traced(request: Any, hard: HardState) -> Iterator[Need]:
@@ -124,7 +128,7 @@ def _traced(request: Any, hard: HardState) -> Iterator[Need]:
         return
     place = find_message_id(request.message_id)
     topic = "" if place is None else hard.catalog.topic_name_of(PartitionId(place[0]))
-    yield READ_LOG, topic or SERVER
+    yield READ_LOG, topic or SERVER, f"the topic of the message {names.shown(request.message_id)}"
 
 
 def _seek(request: Any, _: HardState) -> Iterator[Need]:
@@ -150,6 +154,9 @@ def _job(request: Any, hard: HardState) -> Iterator[Need]:
             yield CONSUME if permission == _JOB_PROJECT else permission, where
     if request.kind in ("backtest", "verify") and not {"topics", "pattern"} & found.keys():
         yield READ_LOG, SERVER
+    if request.kind == "redrive" and ("source" not in found or "message_ids" in found):
+        # The job brings them back with the rights of the pipeline, wherever that is.
+        yield from _sources(str(found["subscription"]), hard)
     if request.kind in _JOB_SERVER:
         yield _JOB_SERVER[request.kind], SERVER
 
@@ -196,7 +203,7 @@ def _schedule_named(permission: str) -> tuple[Rule, ...]:
         yield permission, project_of(request.name, "name")
         schedule = hard.schedules.find(request.name)
         if schedule is not None:
-            yield PUBLISH, schedule.topic
+            yield PUBLISH, schedule.topic, f"the topic of {names.shown(request.name)}"
 
     return custom(f"{permission}, {PUBLISH}", "the project of `name`; the schedule's topic", find)
 
@@ -208,7 +215,7 @@ def _schedule_update(request: Any, hard: HardState) -> Iterator[Need]:
     if "topic" in request.update_mask.paths:
         yield PUBLISH, resource_name(request.schedule.topic, "schedule.topic")
     elif schedule is not None:
-        yield PUBLISH, schedule.topic
+        yield PUBLISH, schedule.topic, f"the topic of {names.shown(name)}"
 
 
 def _ranges(request: Any, _: HardState) -> Iterator[Need]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -76,12 +77,11 @@ async def list_topic_subscriptions(
     broker: Broker, request: types.ListTopicSubscriptionsRequest, call: Call
 ) -> types.ListTopicSubscriptionsResponse:
     page = paging.read_page(f"subscriptions of {request.topic}", request)
-    found = await broker.topics.list_subscriptions(
-        _check_topic(request.topic), page.after, page.size + 1
-    )
-    shown, token = page.cut(found, str)
+    listed = partial(broker.topics.list_subscriptions, _check_topic(request.topic))
     # Subscriptions of other projects, too, may be on a topic.
-    shown = [one for one in shown if call.caller.may("pubsub.subscriptions.get", one)]
+    shown, token = await _visible(
+        page, listed, partial(call.caller.may, "pubsub.subscriptions.get")
+    )
     return types.ListTopicSubscriptionsResponse(subscriptions=shown, next_page_token=token)
 
 
@@ -89,12 +89,26 @@ async def list_topic_snapshots(
     broker: Broker, request: types.ListTopicSnapshotsRequest, call: Call
 ) -> types.ListTopicSnapshotsResponse:
     page = paging.read_page(f"snapshots of {request.topic}", request)
-    found = await broker.topics.list_snapshots(
-        _check_topic(request.topic), page.after, page.size + 1
-    )
-    shown, token = page.cut(found, str)
-    shown = [one for one in shown if call.caller.may("pubsub.snapshots.get", one)]
+    listed = partial(broker.topics.list_snapshots, _check_topic(request.topic))
+    shown, token = await _visible(page, listed, partial(call.caller.may, "pubsub.snapshots.get"))
     return types.ListTopicSnapshotsResponse(snapshots=shown, next_page_token=token)
+
+
+async def _visible(
+    page: paging.Page,
+    listed: Callable[[str, int], Awaitable[Sequence[str]]],
+    may: Callable[[str], bool],
+) -> tuple[Sequence[str], str]:
+    """A page of the names that the caller may see, and its token: that, too, has a name in it."""
+    found: list[str] = []
+    after = page.after
+    while len(found) <= page.size:
+        some = await listed(after, page.size + 1)
+        found += filter(may, some)
+        if len(some) <= page.size:
+            break
+        after = some[-1]
+    return page.cut(found, str)
 
 
 async def delete_topic(broker: Broker, request: types.DeleteTopicRequest) -> Empty:

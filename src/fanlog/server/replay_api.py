@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
 from pyroaring import BitMap64
 
@@ -17,7 +18,9 @@ from fanlog.model import names
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PartitionId
 from fanlog.server import seeking
-from fanlog.server.methods import method
+from fanlog.server.calls import Call
+from fanlog.server.methods import method, method_with_call
+from fanlog.server.permissions import CONSUME
 from fanlog.v1 import message_pb2
 from fanlog.v1 import replay_pb2 as pb
 from fanlog.wire import fields, paging
@@ -115,13 +118,17 @@ async def list_dead_letters(
     )
 
 
-async def redrive(broker: Broker, request: pb.RedriveRequest) -> pb.RedriveResponse:
+async def redrive(broker: Broker, request: pb.RedriveRequest, call: Call) -> pb.RedriveResponse:
+    # Whatever the policies of subscriptions say now: each letter says where it failed.
+    may = partial(call.caller.may, CONSUME)
     name = _check_subscription(request.subscription)
     request_id = _check_request_id(request.request_id)
     selection = _read_choice(request)
     if selection is None:
         ids = _read_ids(request.message_ids, limits.LETTERS_MAX)
-        outcome = await broker.dead_letters.redrive(name, ids, request_id, copies=request.copies)
+        outcome = await broker.dead_letters.redrive(
+            name, ids, request_id, copies=request.copies, may=may
+        )
     elif request_id:
         raise InvalidArgument(
             "request_id: goes with message_ids; a selection can be sent again as it is, for "
@@ -129,7 +136,9 @@ async def redrive(broker: Broker, request: pb.RedriveRequest) -> pb.RedriveRespo
         )
     else:
         outcome = await broker.dead_letters.redrive_all(
-            name, selection, _read_place(name, request), _read_most(request), copies=request.copies
+            *(name, selection, _read_place(name, request), _read_most(request)),
+            copies=request.copies,
+            may=may,
         )
     return pb.RedriveResponse(
         reopened=outcome.reopened,
@@ -269,6 +278,6 @@ METHODS = (
     method(
         "ListDeadLetters", pb.ListDeadLettersRequest, pb.ListDeadLettersResponse, list_dead_letters
     ),
-    method("Redrive", pb.RedriveRequest, pb.RedriveResponse, redrive, "subscription"),
+    method_with_call("Redrive", pb.RedriveRequest, pb.RedriveResponse, redrive, "subscription"),
     method("Discard", pb.DiscardRequest, pb.DiscardResponse, discard, "subscription"),
 )

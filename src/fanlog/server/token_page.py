@@ -9,7 +9,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fanlog.auth.exchange import TOKEN_PATH, Exchange
+from fanlog.auth.authenticator import TOKEN_PATH
+from fanlog.auth.exchange import Exchange
 from fanlog.errors import RateExceeded, Unauthenticated
 from fanlog.server.http_callers import address_of
 

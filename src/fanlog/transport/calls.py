@@ -37,8 +37,20 @@ class Caller(Protocol):
             RateExceeded: There were too many of late.
         """
 
-    def holding(self, permission: str, resource: str) -> AbstractContextManager[None]:
-        """Within it, the call is ended as soon as the caller loses the permission."""
+    def holding(
+        self, permission: str, resource: str, waiting: Endable | None = None
+    ) -> AbstractContextManager[None]:
+        """Within it, the call is ended as soon as the caller loses the permission.
+
+        A call with one answer gives itself as `waiting`.
+        """
+
+
+class Endable(Protocol):
+    """A call that can be ended from outside."""
+
+    def end_with(self, error: Exception) -> None:
+        """End the call now, whatever its verb is doing."""
 
 
 class _Everybody:
@@ -55,7 +67,9 @@ class _Everybody:
     def spend(self, resource: str, messages: int, size_bytes: int) -> None:
         pass
 
-    def holding(self, permission: str, resource: str) -> AbstractContextManager[None]:
+    def holding(
+        self, permission: str, resource: str, waiting: Endable | None = None
+    ) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -84,7 +98,7 @@ class Evidence(Protocol):
         """The connection that the call came on; None where that is not known."""
 
 
-class Call(Evidence, Protocol):
+class Call(Evidence, Endable, Protocol):
     """The side of a call that is neither its request nor its answer."""
 
     def time_remaining(self) -> float | None:
@@ -121,11 +135,8 @@ class CallStream(Protocol):
 
 
 @runtime_checkable
-class StreamingCall(CallStream, Evidence, Protocol):
+class StreamingCall(CallStream, Evidence, Endable, Protocol):
     """A call that has many requests or answers, with what it shows of its caller."""
-
-    def end_with(self, error: Exception) -> None:
-        """End the call now, whatever its verb is doing."""
 
 
 class CallEnded(Exception):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fanlog.http2.header_blocks import encode
 from fanlog.http2.header_list import HeaderList
@@ -41,7 +42,7 @@ class CallHead:
     encoding: bytes
     #: Whether the caller reads answers that are compressed with gzip.
     takes_gzip: bool
-    #: The header that says who calls; empty for none, and for one that is no text.
+    #: The header that says who calls; empty for none. See `read_authorization`.
     authorization: str = ""
 
 
@@ -53,6 +54,8 @@ class HeadAnswer:
     body: bytes = b""
 
 
+#: Stands for a header that says who calls, and cannot be read: nobody's credential.
+UNREADABLE: Final = "unreadable"
 #: Headers that are gRPC's or HTTP's own, and no metadata.
 _NOT_METADATA = frozenset(
     # The last is for the server alone: no verb is to see a credential.
@@ -88,12 +91,23 @@ def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHe
         None if timeout is None else parse_timeout(timeout),
         encoding,
         b"gzip" in map(bytes.strip, found.get(b"grpc-accept-encoding", b"").split(b",")),
-        _text(found.get(b"authorization", b"")),
+        _authorization(headers) if b"authorization" in found else "",
     )
 
 
-def _text(value: bytes) -> str:
-    return value.decode() if value.isascii() else ""
+def _authorization(headers: HeaderList) -> str:
+    return read_authorization([v for name, v in headers.fields if name == b"authorization"])
+
+
+def read_authorization(values: Sequence[bytes]) -> str:
+    """The header that says who calls, of all that came.
+
+    Two of them, or one that is no text, are a credential that is wrong, which is worse than none:
+    another program on the way may have looked at the other one.
+    """
+    if len(values) > 1 or not values[0].isascii():
+        return UNREADABLE
+    return values[0].decode()
 
 
 def _is_grpc(content_type: bytes) -> bool:

@@ -135,7 +135,7 @@ def token(data: bytes) -> None:
         assert not principal.member.endswith(".fanlog.internal"), principal
     else:
         assert principal.member == f"serviceAccount:{EMAIL}", principal
-    assert found.is_valid(principal)
+    assert found.standing(principal) == "good"
 
 
 def policy_request(data: bytes) -> None:

@@ -79,12 +79,12 @@ CERTIFICATE = {
     ],
 )
 def test_names_of_certificates(name: str, member: str):
-    assert CertificateRule(name).principal(CERTIFICATE).member == member
+    assert CertificateRule(name).principal(CERTIFICATE, 0.0).member == member
 
 
 def test_a_spiffe_id():
     certificate = {"subjectAltName": (("URI", "spiffe://shop.example/ns/prod/billing"),)}
-    found = CertificateRule("san-uri").principal(certificate)
+    found = CertificateRule("san-uri").principal(certificate, 0.0)
     assert found.member == "principal://shop.example/ns/prod/billing"
 
 
@@ -95,9 +95,35 @@ def test_a_spiffe_id():
         ("san-uri", CERTIFICATE),
         ("san-dns", {"subjectAltName": (("DNS", "a.example"), ("DNS", "b.example"))}),
         ("san-email", {"subjectAltName": (("email", "a b"),)}),
+        ("cn", {"subject": ((("commonName", "admin@0123456789abcdef.fanlog.internal"),),)}),
+        ("san-dns", {"subjectAltName": (("DNS", "admin@0123456789abcdef.fanlog.internal"),)}),
         ("cn", {}),
     ],
 )
 def test_certificates_that_are_not_believed(name: str, certificate: dict[str, object]):
     with pytest.raises(NotBelieved):
-        CertificateRule(name).principal(certificate)
+        CertificateRule(name).principal(certificate, 0.0)
+
+
+def test_a_certificate_that_expired_on_its_connection():
+    """The handshake looked at it once; calls come for as long as the connection lasts."""
+    certificate = CERTIFICATE | {"notAfter": "Jan  1 00:00:10 1970 GMT"}
+    rule = CertificateRule("san-email")
+    assert rule.principal(certificate, 9.0).expires_s == 10.0
+    with pytest.raises(NotBelieved, match="has expired"):
+        rule.principal(certificate, 10.0)
+
+
+def test_a_file_that_cannot_be_put_aside_stays_the_one(tmp_path: Path, monkeypatch):
+    """The number of a file that is closed may be that of another file a moment later."""
+    path = tmp_path / "audit.log"
+    log = AuditLog(AuditSettings(path=path, size_bytes_max=1), ManualClock())
+
+    def fail(_: Path) -> int:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr("fanlog.auth.audit_log._open", fail)
+    write(log, 2)
+    log.close()
+    files = sorted(tmp_path.iterdir())
+    assert sum(len(one.read_text().splitlines()) for one in files) == 2

@@ -31,6 +31,7 @@ from fanlog.errors import RateExceeded, Unauthenticated
 from fanlog.model.identity import (
     AccountKey,
     ApiToken,
+    Principal,
     ServiceAccount,
     account_email,
     token_digest,
@@ -204,6 +205,17 @@ class TestServiceAccounts:
     async def test_claims_that_are_not_believed(self, world: World, claims, reason):
         assert (await world.reason(sign(world.claims(**claims)))).startswith(reason)
 
+    async def test_tokens_for_an_address_of_this_server(self):
+        world = World(hosts=frozenset({"broker.example"}))
+        for audience in ("https://broker.example:8085/", "https://broker.example/google.x.Y"):
+            assert await world.who(sign(world.claims(aud=audience)))
+        for audience in ("http://broker.example/", "https://other.example", "https://[", "x"):
+            token = sign(world.claims(aud=audience))
+            assert await world.reason(token) == "the token is for another audience"
+        # Asked for by a token that is exchanged, it is an assertion and opens nothing by itself.
+        assertion = sign(world.claims(aud="https://broker.example/oauth2/token"))
+        assert await world.reason(assertion) == "the token is for another audience"
+
     async def test_keys_that_are_not_believed(self, world: World):
         good = world.claims()
         assert await world.reason(sign(good, kid="0" * 40)) == "the account has no such key"
@@ -239,17 +251,31 @@ class TestServiceAccounts:
         await world.who(token)
         found = world.authenticator.known(f"Bearer {token}")
         assert found is not None
-        assert world.authenticator.is_valid(found)
+        assert world.authenticator.standing(found) == "good"
         world.accounts.put(replace(world.account, keys=()))
-        assert not world.authenticator.is_valid(found)
+        assert world.authenticator.standing(found) == "revoked"
         assert await world.reason(token) == "the account has no such key"
         ended = replace(world.account.keys[0], expires_s=world.now_s - 1.0)
         world.accounts.put(replace(world.account, keys=(ended,)))
+        assert world.authenticator.standing(found) == "revoked"
         assert await world.reason(token) == "the key has expired"
         world.accounts.put(world.account)
         await world.who(token)
         world.clock.advance(3_600 + 61)
+        # The key is good still: its owner goes on with another token.
+        assert world.authenticator.standing(found) == "over"
         assert await world.reason(token) == "the token has expired"
+
+    async def test_what_has_expired_for_good(self, world: World):
+        """An API token cannot be made anew by its owner; nor is a certificate on a connection."""
+        token = ApiToken(id="t", digest=token_digest("flt_x"), created_s=0.0, expires_s=2.0)
+        world.accounts.put(replace(world.account, tokens=(token,)))
+        held = Principal(member=world.account.member, credential="token t", expires_s=2.0)
+        shown = Principal(member="user:ann@example.com", credential="certificate", expires_s=2.0)
+        foreign = Principal(member="user:ann@example.com", credential="issuer x", expires_s=2.0)
+        assert [world.authenticator.standing(one) for one in (held, shown, foreign)] == [
+            *("revoked", "revoked", "over")
+        ]
 
     async def test_keys_are_rotated_without_a_gap(self, world: World):
         both = (*world.account.keys, AccountKey(id=pair(1)[2], public=pair(1)[1], created_s=0.0))
@@ -323,6 +349,13 @@ class TestTokens:
 
 
 class TestFailures:
+    async def test_rubbish_uses_up_no_grant_of_its_address(self, world: World):
+        for _ in range(100):
+            with pytest.raises(Unauthenticated):
+                await world.exchange.grant("rubbish", "192.0.2.1")
+        claims = world.claims(aud="https://127.0.0.1/oauth2/token")
+        assert await world.exchange.grant(sign(claims), "192.0.2.1")
+
     async def test_failures_alone_are_slowed_down(self, world: World):
         for _ in range(slowdown.FREE):
             await world.reason("flt_wrong")
@@ -336,17 +369,6 @@ class TestFailures:
         await world.who(sign(world.claims()))
         await world.reason("flt_wrong", address="192.0.2.2")
         assert len(world.pauses) == count
-
-    def test_the_table_is_bounded_and_forgets(self):
-        table = slowdown.Slowdown()
-        for number in range(slowdown.ADDRESSES_MAX + 10):
-            table.fail(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 0.0)
-        assert len(table) == slowdown.ADDRESSES_MAX
-        for _ in range(20):
-            late = table.fail("2001:db8::1", 0.0)
-        # Another address of the same network.
-        assert table.fail("2001:db8::2", 0.0) > late > 0
-        assert table.fail("2001:db8::2", 3_600.0) == 0.0
 
 
 def issuer(**changes: Any) -> Issuer:

@@ -171,3 +171,14 @@ def test_rates(shell, server):
     assert list(sent.update_mask.paths) == paths
     both = ("--publish-rate", "20", "--no-publish-rate")
     assert "not both" in shell.refusal("topic", "update", "orders", *both)
+
+
+def test_an_order_and_a_label_that_says_otherwise(shell, server):
+    refusal = shell.refusal(
+        *("topic", "create", "orders", "--ordering", "total", "--label", "fanlog-ordering=key")
+    )
+    assert "--label fanlog-ordering says otherwise; give one of them" in refusal
+    assert not server.topics
+    shell.run("topic", "create", "orders", "--ordering", "total", "--label", "team=shop")
+    made = server.topics["projects/fanlog/topics/orders"]
+    assert dict(made.labels) == {"fanlog-ordering": "total", "team": "shop"}

@@ -88,7 +88,6 @@ class TestBindings:
             "domain:example.com",
             "domain:a",
             "principal://iam.googleapis.com/locations/global/workforcePools/p/subject/s",
-            "principalSet://iam.googleapis.com/pools/p/group/g",
             "principal://issuer.example/ada@example.com",
         ],
     )
@@ -120,6 +119,8 @@ class TestBindings:
             "principal:issuer/x",
             "projectOwner:p",
             "deleted:user:ada@example.com?uid=1",
+            # No caller would be one of it.
+            "principalSet://iam.googleapis.com/pools/p/group/g",
         ],
     )
     def test_what_is_no_member_is_named(self, member):

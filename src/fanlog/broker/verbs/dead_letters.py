@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -51,6 +51,16 @@ from fanlog.model import attributes
 from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
+#: Whether a caller may bring letters back to a subscription.
+May = Callable[[str], bool]
+
+
+def anywhere(_: str) -> bool:
+    """The answer for a caller that nothing is asked of."""
+    return True
+
+
+FORBIDDEN = "the caller may not consume from the subscription it failed on"
 #: Attributes that copies do not have: of dead letters, and the dedup id of the first publish.
 _LEFT_OUT = (*attributes.DEAD_LETTER, attributes.DEDUP_ID)
 
@@ -85,11 +95,18 @@ class DeadLetters:
         return [found.letter for found in step.take()], next_place
 
     async def redrive(
-        self, name: str, ids: Sequence[Id], request_id: str = "", *, copies: bool = False
+        self,
+        name: str,
+        ids: Sequence[Id],
+        request_id: str = "",
+        *,
+        copies: bool = False,
+        may: May = anywhere,
     ) -> LetterOutcome:
         """Redrive letters by their message ids; durable when this returns.
 
-        With `copies`, letters whose originals are gone are published anew where they failed.
+        With `copies`, letters whose originals are gone are published anew where they failed. `may`
+        says of a subscription whether the caller may bring letters back to it.
 
         Raises:
             FailedPrecondition: The subscription is detached.
@@ -107,7 +124,7 @@ class DeadLetters:
             )
         outcome = LetterOutcome()
         async for some in self._search.by_id(name, ids, outcome):
-            await self._redrive_some(name, some, outcome, copies=copies)
+            await self._redrive_some(name, some, outcome, copies=copies, may=may)
         answer = RememberedAnswer(
             reopened=outcome.reopened, copied=outcome.copied, skipped=len(outcome.skipped)
         )
@@ -130,11 +147,12 @@ class DeadLetters:
         limit: int,
         *,
         copies: bool = False,
+        may: May = anywhere,
     ) -> LetterOutcome:
         """Redrive up to `limit` letters that are selected; raises as `redrive` does."""
         outcome = LetterOutcome()
         async for some in self._search.select(name, selection, after, limit, outcome):
-            await self._redrive_some(name, some, outcome, copies=copies)
+            await self._redrive_some(name, some, outcome, copies=copies, may=may)
         return outcome
 
     async def discard(self, name: str, ids: Sequence[Id]) -> LetterOutcome:
@@ -157,7 +175,7 @@ class DeadLetters:
     # Deciding.
 
     async def _redrive_some(
-        self, name: str, some: Sequence[Found], outcome: LetterOutcome, *, copies: bool
+        self, name: str, some: Sequence[Found], outcome: LetterOutcome, *, copies: bool, may: May
     ) -> None:
         """Bring letters back, each with its acknowledgement in one commit."""
         subscription = self._access.enter(name)
@@ -166,6 +184,9 @@ class DeadLetters:
         copying: defaultdict[Share, list[Found]] = defaultdict(list)
         for one in self._free(subscription, some, outcome):
             letter = one.letter
+            if letter.source_subscription and not may(letter.source_subscription):
+                outcome.skipped.append((letter.id, FORBIDDEN))
+                continue
             share = self._original_share(letter)
             if share is not None and letter.source is not None:
                 originals[share].add(letter.source[1])

@@ -140,7 +140,10 @@ class OrderedBacklog:
     def _plan_oldest(
         self, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> list[Range]:
-        wanted = BitMap64(islice(self._keyless - self._aversions.of(consumer), limit))
+        keyless = self._keyless - self._aversions.of(consumer)
+        ahead = self._ahead() & keyless
+        keyless -= ahead
+        wanted = BitMap64(islice(keyless, limit))
         for key in self.keys.queued.values():
             if len(wanted) >= limit:
                 break
@@ -158,6 +161,8 @@ class OrderedBacklog:
                 break
             ranges.append((start, min(stop, start + limit)))
             limit -= stop - start
+        if ahead and limit > 0:
+            ranges += runs(BitMap64(islice(ahead, limit)))
         # Messages without a key may be ready ahead of where the backlog went back to.
         return sorted(ranges) if self._met else ranges
 
@@ -199,7 +204,8 @@ class OrderedBacklog:
     def _take_oldest(
         self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer
     ) -> None:
-        self._take_keyless(views, packer)
+        ahead = self._ahead()
+        self._take_keyless(self._keyless - ahead, views, packer)
         queued = self.keys.queued
         for number, key in list(queued.items()):
             if packer.is_full:
@@ -208,6 +214,16 @@ class OrderedBacklog:
                 # Let the other keys have their turn first next time.
                 queued[number] = queued.pop(number)
         self._take_fresh(cursor, end, views, packer)
+        self._take_keyless(ahead, views, packer)
+
+    def _ahead(self) -> BitMap64:
+        """Urgent messages that came back; those that were not met in between are older."""
+        found = BitMap64()
+        if self._keyless and self.agenda is not None:
+            for bits in self.agenda.urgent.values():
+                found |= bits & self._keyless
+            found.remove_range(0, self.next_offset)
+        return found
 
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         self._take_fresh(cursor, end, views, None)
@@ -423,11 +439,12 @@ class OrderedBacklog:
         # Urgent messages that were handed out ahead are met, maybe very many.
         return without(fresh, self._met) if self.agenda is None else outside(fresh, self._met)
 
-    def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
-        if not self._keyless:
+    def _take_keyless(self, free: BitMap64, views: Sequence[Slots], packer: Packer) -> None:
+        """Hand out messages without a key that are free again."""
+        if not free:
             return
         taken = BitMap64()
-        for offset in self._keyless - self._aversions.of(packer.consumer):
+        for offset in free - self._aversions.of(packer.consumer):
             slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)

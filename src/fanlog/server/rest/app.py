@@ -59,7 +59,7 @@ class Gone(Exception):
 class RestCall:
     """The call of a verb over REST; see `calls.Call`."""
 
-    __slots__ = ("_asked", "_scope", "caller", "metadata", "timeout_s")
+    __slots__ = ("_asked", "_scope", "caller", "ended", "metadata", "timeout_s")
 
     def __init__(self, asked: Asked, timeout_s: float | None, scope: Scope) -> None:
         self._asked = asked
@@ -67,10 +67,16 @@ class RestCall:
         self.caller: Caller = EVERYBODY
         self.timeout_s = timeout_s
         self.metadata: tuple[tuple[str, str], ...] = ()
+        #: The error that ends the call, where its verb may wait.
+        self.ended: asyncio.Future[Exception] | None = None
+
+    def end_with(self, error: Exception) -> None:
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(error)
 
     @property
     def authorization(self) -> str:
-        return authorization_of(self._asked.headers)
+        return authorization_of(self._scope["headers"])
 
     @property
     def address(self) -> str:
@@ -151,7 +157,7 @@ class RestApp:
             else:
                 request = await asyncio.to_thread(_read, route, asked, content)
             work = self._verbs[asked.verb or route.method](request, call)
-            raw = await (_while_there(work, receive) if route.waits else work)
+            raw = await (_while_there(work, receive, call) if route.waits else work)
         except FanlogError as error:
             error.message = _renamed(error.message, (*asked.renames, *route.renames))
             raise
@@ -279,12 +285,15 @@ def _timeout_s(headers: Mapping[bytes, bytes]) -> float | None:
     return seconds
 
 
-async def _while_there(work: Awaitable[bytes], receive: Receive) -> bytes:
-    """Await an answer as long as its caller is there to get it."""
+async def _while_there(work: Awaitable[bytes], receive: Receive, call: RestCall) -> bytes:
+    """Await an answer as long as its caller is there to get it, and may."""
+    ended = call.ended = asyncio.get_running_loop().create_future()
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(receive))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, gone, ended), return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            raise ended.result()
         if not task.done():
             raise Gone
         return task.result()

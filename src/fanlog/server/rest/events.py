@@ -25,6 +25,7 @@ from fanlog.errors import (
 from fanlog.model import names
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
+from fanlog.server.gate import Gate
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.json_schema import STRING, JsonSchema, array, record
 from fanlog.server.rest.route import Asked, Route
@@ -65,8 +66,19 @@ def routes() -> list[Route]:
     return [_route("/v1/events"), _route("/v1/{project=projects/*}/events")]
 
 
-def event_verbs(verbs: Mapping[str, Unary], config: Config) -> dict[str, Unary]:
-    """`Events.Publish`: a publish that makes the topic, where that is allowed."""
+def event_verbs(
+    verbs: Mapping[str, Unary], config: Config, gate: Gate | None = None
+) -> dict[str, Unary]:
+    """`Events.Publish`: a publish that makes the topic, where that is allowed.
+
+    `Events.Begin` finds out who calls, once for all events of a request: each of a thousand would
+    count as a failure of its own.
+    """
+
+    async def begin(_: bytes, call: Call) -> bytes:
+        if gate is not None:
+            await gate.identify(call, "google.pubsub.v1.Publisher.Publish")
+        return b""
 
     async def publish(raw: bytes, call: Call) -> bytes:
         try:
@@ -84,7 +96,7 @@ def event_verbs(verbs: Mapping[str, Unary], config: Config) -> dict[str, Unary]:
             await verbs["Publisher.CreateTopic"](types.Topic(name=topic).SerializeToString(), call)
         return await verbs["Publisher.Publish"](raw, call)
 
-    return {"Events.Publish": publish}
+    return {"Events.Begin": begin, "Events.Publish": publish}
 
 
 def _route(path: str) -> Route:
@@ -103,6 +115,7 @@ def _route(path: str) -> Route:
 
 
 async def _publish(asked: Asked, verbs: Mapping[str, Unary], call: Call) -> tuple[int, Json]:
+    await verbs["Events.Begin"](b"", call)
     project = asked.variables.get("project")
     if project is not None:
         asked.project = names.parse_project(project)

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from fanlog import limits
 from fanlog.model import endpoints
 from fanlog.model import term_attributes as terms
+from fanlog.model.attributes import LABEL_TTL
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.resources import PUSH_BODIES
 from fanlog.server import remarks
@@ -143,19 +144,21 @@ def _published(message: Any, _: Asked) -> Json:
     return {"message_ids": list(message.message_ids)}
 
 
-def _pulled(message: Any, _: Asked) -> Json:
+def _pulled(message: Any, asked: Asked) -> Json:
     times = json_out.PublishTimes()
-    return {"received_messages": [_received(one, times) for one in message.received_messages]}
+    ttl_s = next((float(value) for key, value in asked.said if key == LABEL_TTL), None)
+    received: list[Json] = [_received(one, times, ttl_s) for one in message.received_messages]
+    return {"received_messages": received}
 
 
-def _received(one: Any, times: json_out.PublishTimes) -> JsonObject:
-    found: JsonObject = {"ack_id": one.ack_id, "message": _message(one.message, times)}
+def _received(one: Any, times: json_out.PublishTimes, ttl_s: float | None) -> JsonObject:
+    found: JsonObject = {"ack_id": one.ack_id, "message": _message(one.message, times, ttl_s)}
     if one.delivery_attempt:
         found["delivery_attempt"] = one.delivery_attempt
     return found
 
 
-def _message(message: Any, times: json_out.PublishTimes) -> JsonObject:
+def _message(message: Any, times: json_out.PublishTimes, ttl_s: float | None = None) -> JsonObject:
     found: JsonObject = {
         "id": message.message_id,
         "data": b64encode(message.data).decode("ascii"),
@@ -164,7 +167,7 @@ def _message(message: Any, times: json_out.PublishTimes) -> JsonObject:
         "publish_time": times.text(message.publish_time),
     }
     expires_ns = terms.expires_ns(
-        message.attributes, message.ordering_key, message.publish_time.ToNanoseconds()
+        message.attributes, message.ordering_key, message.publish_time.ToNanoseconds(), ttl_s
     )
     if expires_ns is not None:
         found["expires_at"] = of_us(expires_ns)

@@ -95,12 +95,17 @@ def translate_new_topic(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_topic_change(body: JsonObject, asked: Asked) -> JsonObject:
-    if "ordering" in body:
-        raise InvalidArgument(
-            "ordering: is read when a topic is made and cannot be changed later; leave it out"
-        )
+    _refuse_fixed("a topic", body, shapes.FIXED_TOPIC_SETTINGS)
     asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return translate_topic(body, asked)
+
+
+def _refuse_fixed(what: str, body: JsonObject, fixed: Collection[str]) -> None:
+    for field in fixed:
+        if field in body:
+            raise InvalidArgument(
+                f"{field}: is read when {what} is made and cannot be changed later; leave it out"
+            )
 
 
 def translate_topic(body: JsonObject, asked: Asked) -> JsonObject:
@@ -168,11 +173,7 @@ def _has_window(body: JsonObject, labels: JsonObject) -> bool:
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:
-    if "fairness" in body:
-        raise InvalidArgument(
-            "fairness: is read when a subscription is made and cannot be changed later; leave it "
-            "out"
-        )
+    _refuse_fixed("a subscription", body, shapes.FIXED_SETTINGS)
     asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return _translate_subscription(body, asked)
 

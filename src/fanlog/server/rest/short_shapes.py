@@ -9,11 +9,13 @@ from fanlog.model.attributes import (
     DELAY,
     DELIVER_AT,
     DEPENDS_ON,
+    LABEL_ASSIGNMENT,
     LABEL_DELIVERY,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_FAIRNESS,
+    LABEL_KEY_SLOTS,
     LABEL_MAX_OUTSTANDING_BYTES,
     LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
@@ -65,8 +67,8 @@ PULL_MESSAGES_DEFAULT = 10
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 #: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
-TOPIC_SETTINGS: dict[str, tuple[str, type]] = {
-    "ordering": (LABEL_ORDERING, str),
+FIXED_TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = FIXED_TOPIC_SETTINGS | {
     "publish_rate": (LABEL_PUBLISH_RATE, int),
     "publish_burst": (LABEL_PUBLISH_BURST, int),
     "publish_bytes_rate": (LABEL_PUBLISH_BYTES_RATE, int),
@@ -93,10 +95,15 @@ _KEPT: JsonSchema = record(
 )
 TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
-#: Fields that are labels in the other forms: the label, and the type of the value in JSON.
-SETTINGS: dict[str, tuple[str, type]] = {
-    "delivery": (LABEL_DELIVERY, str),
+#: The same of a subscription's fields that are read when it is made, and stay.
+FIXED_SETTINGS: dict[str, tuple[str, type]] = {
+    "assignment": (LABEL_ASSIGNMENT, str),
+    "slots": (LABEL_KEY_SLOTS, int),
     "fairness": (LABEL_FAIRNESS, str),
+}
+#: Fields that are labels in the other forms: the label, and the type of the value in JSON.
+SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
+    "delivery": (LABEL_DELIVERY, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
@@ -120,6 +127,8 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "delivery_url": STRING,
     "delivery": {"type": "string", "enum": list(DELIVERIES)},
     "fairness": {"type": "string", "enum": ["tenant"]},
+    "assignment": {"type": "string", "enum": ["sticky"]},
+    "slots": integer(1, limits.KEY_SLOTS_MAX, default=limits.KEY_SLOTS_DEFAULT),
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
