@@ -16,6 +16,7 @@ from bench import (
     fan_out_lean,
     footprint,
     idle_connections,
+    in_process,
     log_reading,
     official_clients,
     ordinary,
@@ -507,5 +508,29 @@ BROKER = (
         count=1_000_000,
         is_warmed_up=False,
         restarts=True,
+    ),
+    Workload(
+        name="in-process",
+        measure=in_process.measure,
+        figures=(
+            Figure(
+                key="batches",
+                label="in a program, in memory: batches of 100, called back and acked",
+                unit="/s",
+                target=100_000,
+            ),
+            Figure(
+                key="single",
+                label="in a program, in memory: one by one, called back and acked",
+                unit="/s",
+                target=10_000,
+            ),
+            Figure(key="batches_cpu", label="the same in batches: CPU a message", unit="µs"),
+            Figure(key="single_cpu", label="the same one by one: CPU a message", unit="µs"),
+        ),
+        counted="messages",
+        count=400_000,
+        is_warmed_up=False,
+        is_serverless=True,
     ),
 )

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from fanlog.client.jobs import JobClient
     from fanlog.client.reopening import ReopenClient
     from fanlog.errors import FanlogError, JobFailed
+    from fanlog.in_process.broker import Broker
+    from fanlog.in_process.message import Message
+    from fanlog.in_process.new_message import NewMessage
     from fanlog.wire import types
 
     __version__: str
 
 __all__ = [
+    "Broker",
     "CallFailed",
     "CatalogClient",
     "Client",
@@ -33,6 +37,8 @@ __all__ = [
     "InspectionClient",
     "JobClient",
     "JobFailed",
+    "Message",
+    "NewMessage",
     "ReopenClient",
     "__version__",
     "types",
@@ -40,6 +46,7 @@ __all__ = [
 
 #: The module that each name but the last two is of.
 _MODULES = {
+    "Broker": "fanlog.in_process.broker",
     "CallFailed": "fanlog.client.failures",
     "CatalogClient": "fanlog.client.catalog",
     "Client": "fanlog.client.client",
@@ -47,6 +54,8 @@ _MODULES = {
     "InspectionClient": "fanlog.client.inspection",
     "JobClient": "fanlog.client.jobs",
     "JobFailed": "fanlog.errors",
+    "Message": "fanlog.in_process.message",
+    "NewMessage": "fanlog.in_process.new_message",
     "ReopenClient": "fanlog.client.reopening",
 }
 

@@ -44,8 +44,8 @@ def test_they_are_listed():
 
 
 def test_no_other_name_is():
-    with pytest.raises(AttributeError, match="no attribute 'Broker'"):
-        _ = fanlog.Broker
+    with pytest.raises(AttributeError, match="no attribute 'Server'"):
+        _ = fanlog.Server
 
 
 def test_the_client_raises_errors_of_the_tree():

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fanlog import limits
 from fanlog.broker import parts
@@ -81,6 +82,15 @@ from fanlog.log.batch import Body
 from fanlog.model import attributes
 from fanlog.model.resources import PartitionId, Subscription, Topic
 from fanlog.model.server_rules import ServerRules
+
+
+class Settled(NamedTuple):
+    """What became of a request to settle leases."""
+
+    #: The decision of the share in each partition.
+    decisions: list[tuple[PartitionId, Decision]]
+    #: Done when they are durable; None when nothing was to be committed.
+    committed: asyncio.Future[None] | None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -369,6 +379,21 @@ class Broker:
             return {}
         return ack_requests.failures(subscription, self.ack_ids, parsed, refused)
 
+    def settle_leased(
+        self,
+        subscription: Subscription,
+        leased: Mapping[PartitionId, ByGeneration],
+        seconds: float | None,
+        nack: Nack = NACKED,
+    ) -> Settled:
+        """As `settle_some`, of leases that are known without ack ids; decided when this returns.
+
+        For consumers inside the process. Leases of before a restart must be placed.
+        """
+        self.access.use(subscription)
+        shares = {partition: self.hard.share(subscription.id, partition) for partition in leased}
+        return self._settle_shares(subscription, shares, leased, seconds, partial=True, nack=nack)
+
     # Private.
 
     def _append_once(
@@ -422,17 +447,9 @@ class Broker:
                 return refused
         # At least once, the acks of a stream are not confirmed: their commit is not waited for.
         can_wait = partial and not subscription.enable_exactly_once
-        decisions: list[tuple[PartitionId, Decision]] = []
-        committed: asyncio.Future[None] | None = None
-        for partition, by_generation in parsed.offsets.items():
-            share = shares[partition]
-            if share is None:
-                decisions.append((partition, ack_requests.nothing_left(by_generation)))
-                continue
-            decision = self._settle(share, now, by_generation, seconds, partial=partial, nack=nack)
-            self.metrics.count_settling(subscription.id, decision, seconds, now)
-            committed = self.decisions.decide(share, decision, can_wait=can_wait) or committed
-            decisions.append((partition, decision))
+        decisions, committed = self._settle_shares(
+            subscription, shares, parsed.offsets, seconds, partial=partial, nack=nack
+        )
         if not can_wait:
             if committed is None and seconds is None:
                 # A commit that is still under way may have acknowledged these messages.
@@ -441,12 +458,39 @@ class Broker:
                 await committed
         return decisions
 
+    def _settle_shares(
+        self,
+        subscription: Subscription,
+        shares: Mapping[PartitionId, Share | None],
+        leased: Mapping[PartitionId, ByGeneration],
+        seconds: float | None,
+        *,
+        partial: bool,
+        nack: Nack,
+    ) -> Settled:
+        """Decide on each share, in one turn of the loop."""
+        now = self.clock.now()
+        can_wait = partial and not subscription.enable_exactly_once
+        decisions: list[tuple[PartitionId, Decision]] = []
+        committed: asyncio.Future[None] | None = None
+        for partition, by_generation in leased.items():
+            share = shares[partition]
+            if share is None:
+                decisions.append((partition, ack_requests.nothing_left(by_generation)))
+                continue
+            decision = self._settle(share, now, by_generation, seconds, partial=partial, nack=nack)
+            if nack.was_sent:
+                self.metrics.count_settling(subscription.id, decision, seconds, now)
+            committed = self.decisions.decide(share, decision, can_wait=can_wait) or committed
+            decisions.append((partition, decision))
+        return Settled(decisions, committed)
+
     def _settle(
         self,
         share: Share,
         now: float,
         by_generation: ByGeneration,
-        seconds: int | None,
+        seconds: float | None,
         *,
         partial: bool,
         nack: Nack,

@@ -129,7 +129,7 @@ class Metrics:
             counts.redelivered += delivery.redelivered
 
     def count_settling(
-        self, subscription: SubscriptionId, decision: Decision, seconds: int | None, now: float
+        self, subscription: SubscriptionId, decision: Decision, seconds: float | None, now: float
     ) -> None:
         """A request to acknowledge (`seconds` None) or to change deadlines was decided."""
         counts = self.of(subscription)

@@ -253,6 +253,14 @@ class EmbeddedLog:
             + self._runway.left_bytes(end_bytes),
         )
 
+    def disown(self) -> None:
+        """In the child of a fork: let go of the folder's lock, and touch nothing else.
+
+        Otherwise the child would hold it for as long as it lives; LMDB must not be used there.
+        """
+        self._is_closed = True
+        os.close(self._lock)
+
     def close(self) -> None:
         with self._weighing:
             if not self._is_closed:

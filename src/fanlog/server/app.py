@@ -30,11 +30,12 @@ from fanlog.broker.committer import ThreadCommitter
 from fanlog.broker.ports import ForwardDenial, deny_no_forward
 from fanlog.broker.schemas.examiner import Apart
 from fanlog.broker.seal_key_file import read_seal_keys, seal_keys
+from fanlog.broker.tiering.cold_check import check_nothing_cold
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
 from fanlog.core.seal_keys import NO_KEYS, SealKeys, parse_keys
-from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
+from fanlog.errors import ConfigError, FanlogError, Unavailable
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
 from fanlog.log.embedded import EmbeddedLog
@@ -183,7 +184,7 @@ async def _serving(
         if not config.memory:
             await tokens.adopt(config.data_dir)
         if not config.lake:
-            _check_nothing_cold(broker, store)
+            check_nothing_cold(broker.hard, store, "say where it is (--lake)")
             _tell_kept_long(broker)
         broker.tiers.begin()
         _tell_other_regions(broker)
@@ -289,22 +290,6 @@ def _new_tiers(config: Config, store: Log, clock: Clock) -> Callable[[Ledger], T
     from fanlog.server import tiering
 
     return tiering.new_tiers(store, clock, config)
-
-
-def _check_nothing_cold(broker: Broker, store: Log) -> None:
-    """Refuse to serve a log whose older messages are in a lake that was not named.
-
-    Subscriptions would lose what they have there.
-    """
-    lake = broker.hard.lake
-    for partition, record in broker.hard.archived.items():
-        if record.start is not None and record.start < min(
-            record.end, store.bounds(partition).start
-        ):
-            raise FailedPrecondition(
-                f"messages of this log are in lake {lake.id if lake else ''!r} alone, and no lake "
-                "is given; say where it is (--lake)"
-            )
 
 
 def _tell_kept_long(broker: Broker) -> None:
