@@ -9,6 +9,7 @@ import typer
 
 from fanlog import times
 from fanlog.cli import options
+from fanlog.cli.backlog_options import BACKLOG_SETTINGS
 from fanlog.cli.exports import ExportOptions
 from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill
 from fanlog.cli.options import LABEL_HELP, Remote, SubscriptionName
@@ -30,6 +31,7 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -47,6 +49,7 @@ _OPTION_LABELS = (
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
     *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
     *(LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_START, LABEL_SCHEMA_REVISION),
+    *sorted(BACKLOG_LABELS),
 )
 
 
@@ -250,6 +253,7 @@ SETTINGS: tuple[Row, ...] = (
         "What becomes of messages that have waited so long; deliver by default.",
         metavar="deliver|dead-letter",
     ),
+    *BACKLOG_SETTINGS,
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),
     Setting(

@@ -119,6 +119,22 @@ LABEL_EXPIRED: Final = "fanlog-expired"
 #: then: `deliver`, or `dead-letter`.
 LABEL_DEPENDENCY_TIMEOUT: Final = "fanlog-dependency-timeout"
 LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
+#: What happens when the backlog is full (`fanlog.model.backlog_policy`); its limits, in messages,
+#: bytes and seconds; and the parts of them at which it is told to be high, and low again.
+LABEL_BACKLOG_POLICY: Final = "fanlog-backlog-policy"
+LABEL_BACKLOG_MESSAGES: Final = "fanlog-backlog-messages"
+LABEL_BACKLOG_BYTES: Final = "fanlog-backlog-bytes"
+LABEL_BACKLOG_AGE: Final = "fanlog-backlog-age"
+LABEL_BACKLOG_HIGH: Final = "fanlog-backlog-high"
+LABEL_BACKLOG_LOW: Final = "fanlog-backlog-low"
+#: Whether it may push back; what it does if not; and for how many seconds a publish waits first.
+LABEL_BACKLOG_CRITICAL: Final = "fanlog-backlog-critical"
+LABEL_BACKLOG_FALLBACK: Final = "fanlog-backlog-fallback"
+LABEL_BACKLOG_BLOCK: Final = "fanlog-backlog-block"
+#: The subscriptions that it shares its limits with.
+LABEL_BACKLOG_GROUP: Final = "fanlog-backlog-group"
+#: How often, in seconds, a message says what was sampled out.
+LABEL_BACKLOG_SUMMARIES: Final = "fanlog-backlog-summaries"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.

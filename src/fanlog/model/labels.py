@@ -29,6 +29,7 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
 from fanlog.model.resources import (
     DEFAULT_ORDERING,
     DELIVERIES,
@@ -53,7 +54,7 @@ FIXED_LABELS = frozenset(
 SETTING_LABELS = frozenset(
     {
         *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
-        *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+        *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY, *BACKLOG_LABELS),
     }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}

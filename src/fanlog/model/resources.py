@@ -13,6 +13,7 @@ from typing import Final, Literal, NewType, cast, get_args
 
 from fanlog import limits
 from fanlog.model import attributes, names
+from fanlog.model.backlog_policy import BacklogPolicy, backlog_policy_of
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -362,6 +363,11 @@ class Subscription:
     def forwards_overdue(self) -> bool:
         """Whether messages that have waited too long for others become dead letters."""
         return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
+
+    @property
+    def backlog_policy(self) -> BacklogPolicy | None:
+        """What happens when its backlog is full; None where it has no limits."""
+        return backlog_policy_of(self.labels)
 
     @property
     def push_timeout_s(self) -> int:

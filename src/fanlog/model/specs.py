@@ -31,6 +31,7 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import check_backlog
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
     SUBSCRIPTION_LABELS,
@@ -160,6 +161,11 @@ class SubscriptionSpec:
         self._check_assignment()
         check_settings(self.labels)
         self._check_at_most_once()
+        check_backlog(
+            self.labels,
+            has_dead_letters=self.dead_letter is not None,
+            export_field=self._export_field,
+        )
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
@@ -184,14 +190,15 @@ class SubscriptionSpec:
             has_dead_letters=self.dead_letter is not None,
             has_retry=self.retry is not None,
             forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
-            export_field=(
-                exports.TABLE_FIELD
-                if self.table is not None
-                else exports.FILES_FIELD
-                if self.files is not None
-                else ""
-            ),
+            export_field=self._export_field,
         )
+
+    @property
+    def _export_field(self) -> str:
+        """The field of its export; empty for none."""
+        if self.table is not None:
+            return exports.TABLE_FIELD
+        return "" if self.files is None else exports.FILES_FIELD
 
     def _check_assignment(self) -> None:
         assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)

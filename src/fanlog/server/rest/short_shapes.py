@@ -10,6 +10,17 @@ from fanlog.model.attributes import (
     DELIVER_AT,
     DEPENDS_ON,
     LABEL_ASSIGNMENT,
+    LABEL_BACKLOG_AGE,
+    LABEL_BACKLOG_BLOCK,
+    LABEL_BACKLOG_BYTES,
+    LABEL_BACKLOG_CRITICAL,
+    LABEL_BACKLOG_FALLBACK,
+    LABEL_BACKLOG_GROUP,
+    LABEL_BACKLOG_HIGH,
+    LABEL_BACKLOG_LOW,
+    LABEL_BACKLOG_MESSAGES,
+    LABEL_BACKLOG_POLICY,
+    LABEL_BACKLOG_SUMMARIES,
     LABEL_DELIVERY,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
@@ -23,6 +34,8 @@ from fanlog.model.attributes import (
     PRIORITY,
     TTL,
 )
+from fanlog.model.backlog_policy import WAYS
+from fanlog.model.json_value import Json
 from fanlog.model.resources import (
     DELIVERIES,
     DEPENDENCY_POLICIES,
@@ -85,6 +98,17 @@ SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
     "expired": (LABEL_EXPIRED, str),
     "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
     "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
+    "backlog_policy": (LABEL_BACKLOG_POLICY, str),
+    "backlog_messages": (LABEL_BACKLOG_MESSAGES, int),
+    "backlog_bytes": (LABEL_BACKLOG_BYTES, int),
+    "backlog_age_seconds": (LABEL_BACKLOG_AGE, int),
+    "backlog_high": (LABEL_BACKLOG_HIGH, float),
+    "backlog_low": (LABEL_BACKLOG_LOW, float),
+    "backlog_critical": (LABEL_BACKLOG_CRITICAL, bool),
+    "backlog_fallback": (LABEL_BACKLOG_FALLBACK, str),
+    "backlog_block_seconds": (LABEL_BACKLOG_BLOCK, int),
+    "backlog_group": (LABEL_BACKLOG_GROUP, str),
+    "backlog_summaries_seconds": (LABEL_BACKLOG_SUMMARIES, int),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -107,6 +131,17 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
         1, limits.DEPENDENCY_TIMEOUT_S_MAX, default=limits.DEPENDENCY_TIMEOUT_S_DEFAULT
     ),
     "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
+    "backlog_policy": {"type": "string", "enum": list(WAYS)},
+    "backlog_messages": integer(1, limits.BACKLOG_LIMIT_MESSAGES_MAX),
+    "backlog_bytes": integer(1, limits.BACKLOG_LIMIT_BYTES_MAX),
+    "backlog_age_seconds": integer(1, int(limits.RETENTION_S_MAX)),
+    "backlog_high": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_low": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_critical": BOOLEAN,
+    "backlog_fallback": {"type": "string", "enum": list(WAYS[:-1])},
+    "backlog_block_seconds": integer(1, limits.BACKLOG_BLOCK_S_MAX),
+    "backlog_group": STRING,
+    "backlog_summaries_seconds": integer(1, limits.BACKLOG_SUMMARIES_S_MAX),
     "dead_letter": record(
         {
             "topic": STRING,
@@ -344,3 +379,14 @@ VALIDATION: dict[str, JsonSchema] = {
 
 def page_of(key: str, entry: JsonSchema) -> JsonSchema:
     return record({key: array(entry), "next_page_token": STRING}, key)
+
+
+def label_value(value: Json) -> str:
+    """The value of a label, from that of the field that stands for it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def setting_value(kind: type, text: str) -> Json:
+    """The value of a field, from that of the label that it stands for."""
+    found: Json = text == "true" if kind is bool else kind(text)
+    return found
