@@ -267,6 +267,15 @@ class WriterBacklogFull(ResourceExhausted):
     code = "WRITER_BACKLOG_FULL"
 
 
+class BacklogFull(ResourceExhausted):
+    """A critical subscription of the topic is too far behind, and pushes back on publishers.
+
+    Publish again later; its consumers have to come further first.
+    """
+
+    code = "BACKLOG_FULL"
+
+
 class Unavailable(FanlogError):
     """The broker is draining, starting or recovering. Nothing is lost; try again."""
 

@@ -40,6 +40,8 @@ from fanlog.broker.ports import (
     deny_no_forward,
     refuse_push,
 )
+from fanlog.broker.pressure.pressure import Pressure
+from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -215,9 +217,14 @@ def build_broker(
         *(topics, quotas, rules, check_endpoint),
     )
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
+    relief = Relief(
+        *(ledger, clock, metrics, shares),
+        *(filtering, decisions, backlogs.weigh, recent),
+    )
+    pressure = Pressure(ledger, clock, metrics, relief)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
-    admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
+    admission = PublishAdmission(ledger, clock, access, schemas, keying, room, pressure)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
@@ -242,6 +249,8 @@ def build_broker(
         spare=spare,
         retention=retention,
         room=room,
+        relief=relief,
+        pressure=pressure,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
             *(subscriptions, sink, retention, spare, tiers, due_times),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fanlog.core.share import Decision
+from fanlog.core.watermark import Crossing
 from fanlog.log.batch import Body
 from fanlog.model.outcomes import Latencies
 from fanlog.model.resources import PartitionId, SubscriptionId
@@ -76,6 +77,20 @@ class SubscriptionMetrics:
     reopened: int = 0
     #: Messages that purges acknowledged.
     purged: int = 0
+    #: Messages that a full backlog let go of, by reason; and how often it became high, and low.
+    dropped: dict[str, int] = field(default_factory=dict)
+    backlog_high: int = 0
+    backlog_low: int = 0
+    #: Publishes refused, or kept waiting, because this backlog was high.
+    pushed_back: int = 0
+    blocked: int = 0
+
+    def count_crossing(self, crossing: Crossing) -> None:
+        """The backlog became high, or is low again."""
+        if crossing == "high":
+            self.backlog_high += 1
+        else:
+            self.backlog_low += 1
 
 
 @dataclass(slots=True)

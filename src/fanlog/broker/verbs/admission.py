@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.keying import Keying
+from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.retention.room import Room
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
@@ -29,6 +30,7 @@ class PublishAdmission:
     _schemas: Schemas
     _keying: Keying
     _room: Room
+    _pressure: Pressure
 
     async def admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
         """A topic, and messages as they are appended to it: checked, and with room for them.
@@ -36,9 +38,12 @@ class PublishAdmission:
         That is so until the caller awaits anything.
 
         Raises as `check` does, and:
-            ResourceExhausted: There is no room, see `Ledger.check_room`.
+            ResourceExhausted: There is no room, see `Ledger.check_room`; or a subscription pushes
+                back.
         """
         self._access.check_serving()
+        if self._pressure.has_bounds:
+            await self._pressure.admit(topic_name, len(body.content))
         while True:
             topic, checked = await self.check(topic_name, body)
             if checked.terms is not None:

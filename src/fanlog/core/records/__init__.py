@@ -24,6 +24,7 @@ from fanlog.core.records.catalog import (
     TopicRecord,
 )
 from fanlog.core.records.codec import DamagedRecord, Registry, UnknownRecord, digest_of
+from fanlog.core.records.drops import DropRecord
 from fanlog.core.records.exports import ExportProgress, ExportRecord
 from fanlog.core.records.identities import (
     AccountRecord,
@@ -81,6 +82,7 @@ __all__ = [
     "CursorHead",
     "DamagedRecord",
     "DedupEntry",
+    "DropRecord",
     "EpochProgress",
     "ExportProgress",
     "ExportRecord",
@@ -132,6 +134,7 @@ Record = (
     | SinkRecord
     | IdentityRecord
     | AnyScheduleRecord
+    | DropRecord
 )
 
 #: Every class of the union.

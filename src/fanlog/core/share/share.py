@@ -549,6 +549,16 @@ class Share(Looking):
         decision.records += self._acked_records(offsets | self._soft.drop(offsets))
         return self._soft.finish(decision)
 
+    def relieve(self, offsets: BitMap64) -> Decision:
+        """Acknowledge some of `free_offsets`, for the backlog has no room for them.
+
+        Earlier ones of their keys may stay: what goes leaves gaps, and changes no order.
+        """
+        decision = Decision(count=len(offsets))
+        if offsets:
+            decision.records += self._acked_records(offsets | self._soft.leave(offsets))
+        return self._soft.finish(decision)
+
     # Private: messages that lapsed.
 
     def _let_lapse(self, decision: Decision) -> None:

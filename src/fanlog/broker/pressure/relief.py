@@ -1,0 +1,379 @@
+"""Relief: messages are taken out of backlogs that are full, as their policies say.
+
+A publish that makes a backlog too long is the cause of what is dropped for it, so both are one
+commit: `relieve` is called with every transaction that appends. What no publish causes is found by
+a look at every backlog with limits, about once a second: messages that have become too old, that a
+seek has brought back, or that a filter has judged since.
+
+A message that somebody has, because it is leased, is never dropped: another one is. A dropped
+message is acknowledged; how many were, and why, is hard state in the same commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock, sleep
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.shares import Shares
+from fanlog.broker.events import Event
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.pressure.bounds import Bound, Bounds
+from fanlog.broker.pressure.sampling import Sampling
+from fanlog.broker.transaction import Ledger, Transaction
+from fanlog.core.drops import Drops
+from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
+from fanlog.core.records import DropRecord
+from fanlog.core.share import Share, relief
+from fanlog.core.watermark import Crossing
+from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.model.resources import Offset, Subscription
+from fanlog.model.terms import PRIORITY_MAX
+
+log = logging.getLogger("fanlog.pressure")
+
+#: Between two looks at all backlogs with limits; and while publishers are pushed back on.
+LOOK_S = 1.0
+LOOK_HIGH_S = 0.1
+#: Filters judge so many stretches of a partition in one look.
+_JUDGE_STEPS = 20
+
+#: Reasons that are counted.
+TOO_MANY, TOO_OLD, SAMPLED = "limit", "age", "sample"
+
+
+class Measured(Protocol):
+    """How far behind a subscription is, beyond what its cursors say."""
+
+    @property
+    def messages(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def oldest_age_s(self) -> float: ...
+
+
+#: Measures the backlog of a subscription.
+Measure = Callable[[Subscription], Awaitable[Measured]]
+
+
+class Crossed:
+    """A backlog crossed one of its marks."""
+
+    __slots__ = ("bound", "crossing")
+
+    def __init__(self, bound: Bound, crossing: Crossing) -> None:
+        self.bound = bound
+        self.crossing: Crossing = crossing
+
+
+class Relief:
+    """Makes room in the backlogs of one broker. Lives on the loop."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        metrics: Metrics,
+        shares: Shares,
+        filtering: Filtering,
+        decisions: Decisions,
+        measure: Measure,
+        recent: RecentEvents,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._metrics = metrics
+        self._filtering = filtering
+        self._decisions = decisions
+        self._measure = measure
+        self._recent = recent
+        self.bounds = Bounds(ledger)
+        self._sampling = Sampling(ledger, clock)
+        #: A backlog is high, or is low again.
+        self.on_cross: Event[Crossed] = Event()
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        shares.on_change.listen(self._change)
+        shares.on_join.listen(self._join)
+        shares.on_remove.listen(self._remove)
+        ledger.on_load.listen(self._load)
+
+    # Life.
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._look_for_ever())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _change(self, subscription: Subscription) -> None:
+        bound = self.bounds.put(subscription)
+        if bound is not None:
+            bound.summary_s = bound.summary_s or self._clock.now()
+            self._sampling.begin(bound)
+        self._listen()
+
+    def _join(self, share: Share) -> None:
+        self.bounds.join(share.settings.id, share.partition)
+
+    def _remove(self, subscription: Subscription) -> None:
+        self.bounds.remove(subscription.id)
+        self._listen()
+
+    def _load(self, hard: HardState) -> None:
+        self.bounds.clear()
+        for subscription in hard.catalog.subscriptions():
+            if subscription.backlog_policy is not None:
+                self._change(subscription)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Hear of publishes only while some backlog has limits: others pay nothing."""
+        self._ledger.relief = self.relieve if len(self.bounds) else None
+        if len(self.bounds):
+            self._wanted.set()
+        else:
+            self._wanted.clear()
+
+    # With a publish.
+
+    def relieve(self, transaction: Transaction) -> None:
+        """Make room for what a transaction appends, as part of it."""
+        touched: dict[Bound, None] = {}
+        for _, partition, _, body in transaction.publications:
+            for bound in self.bounds.on(partition):
+                bound.ceiling += body.count
+                bound.size_bytes += len(body.content)
+                bound.sized += body.count
+                touched[bound] = None
+        for bound in touched:
+            if bound.policy.way == "sample":
+                self._sample(bound, transaction)
+            if self.bounds.may_be_full(bound):
+                self._make_room(bound, transaction)
+
+    def _make_room(self, bound: Bound, transaction: Transaction) -> int:
+        """Drop what is too many of one backlog, or of the longest of its group."""
+        messages, size_bytes = self.bounds.measure(bound, transaction)
+        dropped, policy = 0, bound.policy
+        excess = policy.excess(messages, size_bytes)
+        if excess:
+            members = sorted(self.bounds.members_of(bound), key=lambda one: -one.ceiling)
+            for one in members:
+                if dropped >= excess:
+                    break
+                if one.policy.relieves and one.policy.way != "dead-letter":
+                    dropped += self._drop_some(one, excess - dropped, transaction)
+            if dropped:
+                self.bounds.measure(bound, transaction)
+        self.observe(bound)
+        return dropped
+
+    def _drop_some(self, bound: Bound, count: int, transaction: Transaction) -> int:
+        """Drop so many messages of one subscription, if it has so many that nobody has."""
+        if bound.policy.way == "sample":
+            return self._thin(bound, count, transaction)
+        free = {
+            share: found
+            for share in self._ledger.hard.shares_of(bound.subscription)
+            if (found := share.free_offsets(transaction.end(share.partition)))
+        }
+        dropped = 0
+        for share, offsets in self._choose(bound.policy.way, free, count, transaction):
+            self.drop(share, offsets, TOO_MANY, transaction)
+            dropped += len(offsets)
+        return dropped
+
+    def _choose(
+        self, way: str, free: dict[Share, BitMap64], count: int, transaction: Transaction
+    ) -> Iterator[tuple[Share, BitMap64]]:
+        """The messages that go, by share."""
+        if way == "drop-newest":
+            # What this transaction appends is the newest of all.
+            appended = {partition for _, partition, _, _ in transaction.publications}
+            for share in sorted(free, key=lambda one: one.partition not in appended):
+                found = relief.newest(free[share], count)
+                count -= len(found)
+                yield share, found
+        elif way == "drop-random":
+            count = min(count, limits.RELIEF_STEPS_MAX)
+            for share, some in _shared_out(free, count).items():
+                yield share, relief.drawn(free[share], some, share.partition)
+        elif way == "drop-by-priority":
+            yield from self._choose_least_urgent(free, count)
+        else:
+            for share, some in _shared_out(free, count).items():
+                yield share, relief.oldest(free[share], some)
+
+    def _choose_least_urgent(
+        self, free: dict[Share, BitMap64], count: int
+    ) -> Iterator[tuple[Share, BitMap64]]:
+        agendas = self._ledger.hard.agendas
+        ranked = {
+            share: relief.by_priority(some, {} if agenda is None else agenda.urgent)
+            for share, some in free.items()
+            for agenda in [agendas.find(share.partition)]
+        }
+        for priority in range(PRIORITY_MAX + 1):
+            layer = {share: found for share, by in ranked.items() if (found := by.get(priority))}
+            if count <= 0 or not layer:
+                continue
+            for share, some in _shared_out(layer, count).items():
+                count -= some
+                yield share, relief.oldest(layer[share], some)
+
+    def drop(self, share: Share, offsets: BitMap64, reason: str, transaction: Transaction) -> None:
+        """Drop some free messages of a share, as part of a transaction."""
+        if not offsets:
+            return
+        owner, now = share.settings.id, self._clock.now()
+        decision = share.relieve(offsets)
+        transaction.apply(decision.records)
+        drops = self._ledger.hard.drops.get((owner, share.partition), Drops())
+        drops = drops.with_dropped(now, reason, offsets).trimmed(share.cursor.floor)
+        transaction.apply([DropRecord(owner, share.partition, drops)])
+        counts = self._metrics.of(owner).dropped
+        counts[reason] = counts.get(reason, 0) + len(offsets)
+        policy = share.settings.backlog_policy
+        why = f"{'keep' if policy is None else policy.way}: {_WHY[reason]}"
+        self._recent.note_dropped(now, owner, share.partition, offsets, why)
+        self._decisions.follow(share, decision)
+
+    # Samples.
+
+    def _sample(self, bound: Bound, transaction: Transaction) -> None:
+        """Leave what is new out of the sample, as far as that is small."""
+        for share, offsets in self._sampling.left_out(bound, transaction):
+            self._leave_out(bound, share, offsets, transaction)
+
+    def _thin(self, bound: Bound, count: int, transaction: Transaction) -> int:
+        """Make the sample smaller until so many have left."""
+        dropped = 0
+        for share, offsets in self._sampling.thinned(bound, count, transaction):
+            self._leave_out(bound, share, offsets, transaction)
+            dropped += len(offsets)
+        return dropped
+
+    def _leave_out(
+        self, bound: Bound, share: Share, offsets: BitMap64, transaction: Transaction
+    ) -> None:
+        bound.left_out += len(offsets)
+        bound.ceiling = max(0, bound.ceiling - len(offsets))
+        self.drop(share, offsets, SAMPLED, transaction)
+
+    # Marks.
+
+    def observe(self, bound: Bound) -> None:
+        """Tell it when a backlog that was just measured crossed a mark."""
+        policy = bound.policy
+        crossing = bound.mark.observe(bound.fill, high=policy.high, low=policy.low)
+        if crossing is None:
+            return
+        self._metrics.of(bound.id).count_crossing(crossing)
+        log.log(
+            logging.WARNING if crossing == "high" else logging.INFO,
+            "action=backlog_%s subscription=%s fill=%.3f policy=%s",
+            *(crossing, bound.name, bound.fill, policy.way),
+        )
+        self.on_cross.tell(Crossed(bound, crossing))
+
+    # Looks.
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await self._wanted.wait()
+            try:
+                await self.look()
+            except FanlogError as error:
+                log.error("action=backlog_look_failed error=%s; trying again", error)
+            is_high = any(one.mark.is_high and one.policy.pushes_back for one in self.bounds)
+            await sleep(self._clock, LOOK_HIGH_S if is_high else LOOK_S)
+
+    async def look(self) -> None:
+        """Look at every backlog with limits, now."""
+        for bound in self.bounds:
+            if self.bounds.find(bound.id) is bound:
+                await self._look_at(bound)
+
+    async def _look_at(self, bound: Bound) -> None:
+        if bound.subscription.is_filtered:
+            for share in self._ledger.hard.shares_of(bound.subscription):
+                await self._filtering.catch_up([share], steps=_JUDGE_STEPS)
+        if bound.policy.size_bytes or bound.policy.age_s:
+            await self._weigh(bound)
+        if bound.policy.way == "sample":
+            self._sampling.adapt(bound)
+        if bound.policy.relieves:
+            await self._let_go_of_old(bound)
+        while self.bounds.find(bound.id) is bound:
+            transaction = self._ledger.begin()
+            if bound.policy.way == "sample":
+                self._sample(bound, transaction)
+            dropped = self._make_room(bound, transaction)
+            if transaction.is_empty:
+                break
+            await transaction.commit()
+            if not dropped:
+                break
+
+    async def _weigh(self, bound: Bound) -> None:
+        """Measure what counts do not say: bytes, and the age of the oldest."""
+        try:
+            state = await self._measure(bound.subscription)
+        except LakeUnavailable:
+            return
+        bound.age_s = state.oldest_age_s
+        if state.messages:
+            bound.size_bytes, bound.sized = float(state.size_bytes), state.messages
+
+    async def _let_go_of_old(self, bound: Bound) -> None:
+        age_s = bound.policy.age_s
+        if not age_s or bound.age_s <= age_s or bound.policy.way == "dead-letter":
+            return
+        before_ns = int(self._clock.wall_ns() - age_s * 1e9)
+        cuts: dict[int, Offset] = {}
+        for share in self._ledger.hard.shares_of(bound.subscription):
+            cuts[share.partition] = await self._ledger.offset_for_time(share.partition, before_ns)
+        transaction = self._ledger.begin()
+        for share in self._ledger.hard.shares_of(bound.subscription):
+            if share.partition in cuts:
+                self.drop(share, share.free_offsets(cuts[share.partition]), TOO_OLD, transaction)
+        if not transaction.is_empty:
+            await transaction.commit()
+            await self._weigh(bound)
+
+
+_WHY = {
+    TOO_MANY: "the backlog was full",
+    TOO_OLD: "it was too old",
+    SAMPLED: "it is not in the sample",
+}
+
+
+def _shared_out(free: dict[Share, BitMap64], count: int) -> dict[Share, int]:
+    """How many of `count` each share drops: in proportion to what it has, the longest the rest.
+
+    Offsets of two partitions say nothing about which message is older.
+    """
+    total = sum(map(len, free.values()))
+    count = min(count, total)
+    if not total:
+        return {}
+    found = {share: count * len(some) // total for share, some in free.items()}
+    left = count - sum(found.values())
+    for share in sorted(free, key=lambda one: -len(free[one])):
+        more = min(left, len(free[share]) - found[share])
+        found[share] += more
+        left -= more
+    return found

@@ -1,0 +1,116 @@
+"""Sampling: a subscription that falls behind gets a sample of what is published.
+
+A sample of *level* n has one message of 2 to the power of n; which ones follows from their ids, so
+every sample has all messages of the smaller ones, and a message that comes again is in it again.
+The level grows by one when the backlog is high, at most every few seconds, and shrinks when it is
+low. A backlog that is full all the same is thinned from its oldest message on, to the next level.
+
+The level of each stretch of the log is hard state, for deliveries say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.broker.pressure.bounds import Bound
+from fanlog.broker.transaction import Ledger, Transaction
+from fanlog.core.drops import Drops
+from fanlog.core.records import DropRecord
+from fanlog.core.share import Share, relief
+
+#: The level changes at most so often.
+GROW_S = 2.0
+SHRINK_S = 10.0
+#: Messages that are looked at, for each that is to leave.
+_LOOKED_AT = 4
+
+
+class Sampling:
+    """Decides what samples leave out. Lives on the loop."""
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    def begin(self, bound: Bound) -> None:
+        """A bound is new: it goes on at the level it had, and samples what comes from now on."""
+        if bound.policy.way != "sample":
+            bound.level = 0
+            return
+        hard = self._ledger.hard
+        for share in hard.shares_of(bound.subscription):
+            drops = hard.drops.get((bound.id, share.partition))
+            if drops is not None and drops.levels:
+                bound.level = max(bound.level, drops.levels[-1][1])
+            start = self._ledger.assigned_end(share.partition)
+            bound.unsampled.setdefault(share.partition, start)
+
+    def adapt(self, bound: Bound) -> None:
+        """Take another level where the backlog is high, or low, for long enough."""
+        since_s = self._clock.now() - bound.level_s
+        if bound.fill > bound.policy.high and since_s >= GROW_S:
+            self._set_level(bound, min(bound.level + 1, limits.SAMPLE_LEVEL_MAX))
+        elif bound.fill <= bound.policy.low and bound.level and since_s >= SHRINK_S:
+            self._set_level(bound, bound.level - 1)
+
+    def left_out(self, bound: Bound, transaction: Transaction) -> Iterator[tuple[Share, BitMap64]]:
+        """What is new and not in the sample, by share; levels are noted in the transaction."""
+        for share in self._ledger.hard.shares_of(bound.subscription):
+            partition = share.partition
+            end = min(transaction.end(partition), share.routed_to)
+            start = bound.unsampled.get(partition, 0)
+            if start >= end:
+                continue
+            bound.unsampled[partition] = end
+            self._note(share, self._drops_of(share).with_level(start, bound.level), transaction)
+            if bound.level:
+                some = share.free_offsets(end)
+                some.remove_range(0, start)
+                yield share, relief.sampled_out(some, partition, bound.level)
+
+    def thinned(
+        self, bound: Bound, count: int, transaction: Transaction
+    ) -> Iterator[tuple[Share, BitMap64]]:
+        """What a smaller sample of the backlog has not, from the oldest on."""
+        left = min(count, limits.RELIEF_STEPS_MAX // _LOOKED_AT)
+        steps = max(64, left * _LOOKED_AT)
+        for share in self._ledger.hard.shares_of(bound.subscription):
+            partition, end = share.partition, transaction.end(share.partition)
+            while left > 0 and steps > 0:
+                start = bound.thinned.get(partition, 0)
+                # A message that was delivered once is in the sample.
+                free = share.free_offsets(end) - share.returned
+                some = relief.first_of(free, start, min(steps, left * _LOOKED_AT))
+                if not some:
+                    break
+                stop = some.max() + 1
+                level = min(bound.level + 1, limits.SAMPLE_LEVEL_MAX)
+                gone = relief.sampled_out(some, partition, level)
+                if len(gone) > left:
+                    gone = relief.oldest(gone, left)
+                    stop = gone.max() + 1
+                    some.remove_range(stop, limits.OFFSET_MAX + 1)
+                steps -= len(some)
+                left -= len(gone)
+                bound.thinned[partition] = stop
+                raised = self._drops_of(share).raised(some.min(), stop, level)
+                self._note(share, raised, transaction)
+                yield share, gone
+        if left > 0 and bound.level < limits.SAMPLE_LEVEL_MAX:
+            # All of the backlog is of the next level: so is what comes.
+            self._set_level(bound, bound.level + 1)
+
+    def _set_level(self, bound: Bound, level: int) -> None:
+        bound.level, bound.level_s = level, self._clock.now()
+        bound.thinned.clear()
+
+    def _drops_of(self, share: Share) -> Drops:
+        return self._ledger.hard.drops.get((share.settings.id, share.partition), Drops())
+
+    def _note(self, share: Share, after: Drops, transaction: Transaction) -> None:
+        if after != self._drops_of(share):
+            transaction.apply([DropRecord(share.settings.id, share.partition, after)])
