@@ -229,7 +229,7 @@ def build_broker(
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
+    sink = Sink(ledger, clock, metrics, access, room, pressure, schemas, keying, stages, contents)
 
     return Broker(
         clock=clock,

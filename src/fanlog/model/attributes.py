@@ -61,6 +61,8 @@ ORIGINAL_ID: Final = "fanlog-original-message-id"
 TOPIC: Final = "fanlog-topic"
 #: The key slot of a message that is delivered to the consumer that has it.
 KEY_SLOT: Final = "fanlog-slot"
+#: The part of all messages that the sample has which a delivered message is in.
+SAMPLE_RATE: Final = "fanlog-sample-rate"
 
 #: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
@@ -87,7 +89,7 @@ PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, PUBLISHER, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
-        *(TOPIC, KEY_SLOT),
+        *(TOPIC, KEY_SLOT, SAMPLE_RATE),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
     }
@@ -145,6 +147,8 @@ LABEL_ARCHIVE: Final = "fanlog-archive"
 WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
 #: An answer's remark on the request.
 HINT: Final = "fanlog-hint"
+#: How full the fullest backlog of a topic is, from 0 to 1.
+PRESSURE: Final = "fanlog-pressure"
 COMPATIBILITY: Final = "fanlog-compatibility"
 #: The effect of a seek: messages reopened, the publish time of the first, messages acknowledged.
 REOPENED: Final = "fanlog-reopened"

@@ -19,7 +19,7 @@ from typing import Protocol
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.broker.clock import Clock, sleep
+from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.shares import Shares
@@ -35,7 +35,7 @@ from fanlog.core.records import DropRecord
 from fanlog.core.share import Share, relief
 from fanlog.core.watermark import Crossing
 from fanlog.errors import FanlogError, LakeUnavailable
-from fanlog.model.resources import Offset, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 from fanlog.model.terms import PRIORITY_MAX
 
 log = logging.getLogger("fanlog.pressure")
@@ -47,7 +47,9 @@ LOOK_HIGH_S = 0.1
 _JUDGE_STEPS = 20
 
 #: Reasons that are counted.
-TOO_MANY, TOO_OLD, SAMPLED = "limit", "age", "sample"
+TOO_MANY, TOO_OLD, SAMPLED, OVERFLOWN = "limit", "age", "sample", "dead-letter"
+#: Dead letters of one commit.
+LETTERS_MAX = 1_000
 
 
 class Measured(Protocol):
@@ -101,7 +103,8 @@ class Relief:
         #: A backlog is high, or is low again.
         self.on_cross: Event[Crossed] = Event()
         self._task: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        #: Some backlog has limits; and one is to be looked at now.
+        self._wanted, self._asked = asyncio.Event(), asyncio.Event()
         shares.on_change.listen(self._change)
         shares.on_join.listen(self._join)
         shares.on_remove.listen(self._remove)
@@ -162,6 +165,9 @@ class Relief:
                 self._sample(bound, transaction)
             if self.bounds.may_be_full(bound):
                 self._make_room(bound, transaction)
+            if bound.policy.way == "dead-letter" and bound.fill > 1.0:
+                # Its letters are read first: right after this commit.
+                self._asked.set()
 
     def _make_room(self, bound: Bound, transaction: Transaction) -> int:
         """Drop what is too many of one backlog, or of the longest of its group."""
@@ -298,7 +304,16 @@ class Relief:
             except FanlogError as error:
                 log.error("action=backlog_look_failed error=%s; trying again", error)
             is_high = any(one.mark.is_high and one.policy.pushes_back for one in self.bounds)
-            await sleep(self._clock, LOOK_HIGH_S if is_high else LOOK_S)
+            await self._wait(LOOK_HIGH_S if is_high else LOOK_S)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until a look is asked for."""
+        timer = self._clock.call_at(self._clock.now() + seconds, self._asked.set)
+        try:
+            await self._asked.wait()
+        finally:
+            timer.cancel()
+            self._asked.clear()
 
     async def look(self) -> None:
         """Look at every backlog with limits, now."""
@@ -314,7 +329,9 @@ class Relief:
             await self._weigh(bound)
         if bound.policy.way == "sample":
             self._sampling.adapt(bound)
-        if bound.policy.relieves:
+        if bound.policy.way == "dead-letter":
+            await self._overflow(bound)
+        elif bound.policy.relieves:
             await self._let_go_of_old(bound)
         while self.bounds.find(bound.id) is bound:
             transaction = self._ledger.begin()
@@ -339,12 +356,9 @@ class Relief:
 
     async def _let_go_of_old(self, bound: Bound) -> None:
         age_s = bound.policy.age_s
-        if not age_s or bound.age_s <= age_s or bound.policy.way == "dead-letter":
+        if not age_s or bound.age_s <= age_s:
             return
-        before_ns = int(self._clock.wall_ns() - age_s * 1e9)
-        cuts: dict[int, Offset] = {}
-        for share in self._ledger.hard.shares_of(bound.subscription):
-            cuts[share.partition] = await self._ledger.offset_for_time(share.partition, before_ns)
+        cuts = await self._old_before(bound)
         transaction = self._ledger.begin()
         for share in self._ledger.hard.shares_of(bound.subscription):
             if share.partition in cuts:
@@ -353,8 +367,46 @@ class Relief:
             await transaction.commit()
             await self._weigh(bound)
 
+    async def _old_before(self, bound: Bound) -> dict[PartitionId, Offset]:
+        """In each partition, the first message that is not too old."""
+        before_ns = int(self._clock.wall_ns() - bound.policy.age_s * 1e9)
+        return {
+            share.partition: await self._ledger.offset_for_time(share.partition, before_ns)
+            for share in self._ledger.hard.shares_of(bound.subscription)
+        }
+
+    async def _overflow(self, bound: Bound) -> None:
+        """Make dead letters of messages that are too old, and of the oldest that are too many."""
+        if bound.policy.age_s and bound.age_s > bound.policy.age_s:
+            for partition, cut in (await self._old_before(bound)).items():
+                moved = True
+                while moved and (share := self._ledger.hard.share(bound.id, partition)) is not None:
+                    old = relief.oldest(share.free_offsets(cut), LETTERS_MAX)
+                    moved = bool(await self._move(share, old, TOO_OLD))
+            await self._weigh(bound)
+        while self.bounds.find(bound.id) is bound:
+            messages, size_bytes = self.bounds.measure(bound)
+            excess = bound.policy.excess(messages, size_bytes)
+            free = {
+                share: found
+                for share in self._ledger.hard.shares_of(bound.subscription)
+                if (found := share.free_offsets(self._ledger.end(share.partition)))
+            }
+            count = 0
+            for share, some in _shared_out(free, min(excess, LETTERS_MAX)).items():
+                count += await self._move(share, relief.oldest(free[share], some), TOO_MANY)
+            if not count:
+                break
+
+    async def _move(self, share: Share, offsets: BitMap64, why: str) -> int:
+        def drop(transaction: Transaction, moved: BitMap64) -> None:
+            self.drop(share, moved, OVERFLOWN, transaction)
+
+        return await self._decisions.move(share, offsets, _WHY[why], drop) if offsets else 0
+
 
 _WHY = {
+    OVERFLOWN: "it is a dead letter",
     TOO_MANY: "the backlog was full",
     TOO_OLD: "it was too old",
     SAMPLED: "it is not in the sample",

@@ -311,6 +311,21 @@ BACKLOG: dict[str, JsonSchema] = {
     "topics": array(record({"topic": STRING, **_BEHIND})),
     "topics_left_off": _COUNT,
     "detached": BOOLEAN,
+    "pressure": {"type": "number", "minimum": 0, "maximum": 1},
+    "dropped": {"type": "object", "additionalProperties": _COUNT},
+    "dropped_spans": array(
+        record(
+            {
+                "topic": STRING,
+                "reason": STRING,
+                "first_message_id": STRING,
+                "last_message_id": STRING,
+                "messages": _COUNT,
+                "first_time": TIMESTAMP,
+                "last_time": TIMESTAMP,
+            }
+        )
+    ),
 }
 PURGED = {"purged": _COUNT, "outstanding": _COUNT, "dry_run": BOOLEAN}
 _EVENT = {"time": TIMESTAMP, "what": STRING, "reason": STRING, "message_id": STRING}

@@ -12,9 +12,10 @@ from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.core.drops import Drops
 from fanlog.core.records import DropRecord
+from fanlog.core.share import relief
 from fanlog.errors import BacklogFull
 from fanlog.log.memory import MemoryLog
-from fanlog.model.resources import PartitionId, PushConfig, SubscriptionId
+from fanlog.model.resources import DeadLetterPolicy, PartitionId, PushConfig, SubscriptionId
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SubscriptionUpdate
 from fanlog.wire import contents
@@ -139,9 +140,7 @@ async def test_drop_by_priority_lets_go_of_the_oldest_of_the_lowest(world: World
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("key", ["", "k"])
 async def test_what_is_leased_stays(world: World, way: str, exactly_once: bool, key: str):
-    await world.subscribe(
-        way, enable_exactly_once=exactly_once, enable_message_ordering=bool(key)
-    )
+    await world.subscribe(way, enable_exactly_once=exactly_once, enable_message_ordering=bool(key))
     await world.publish(0, 5, key)
     leased = await world.pull(3)
     await world.publish(5, 60, key)
@@ -155,7 +154,7 @@ async def test_what_is_leased_stays(world: World, way: str, exactly_once: bool, 
 
 
 def _key(world: World) -> tuple[SubscriptionId, PartitionId]:
-    [subscription] = world.broker.hard.catalog.subscriptions()
+    subscription = world.broker.hard.catalog.subscription(NAME)
     return subscription.id, subscription.partitions[0]
 
 
@@ -317,6 +316,46 @@ async def test_a_deleted_subscription_leaves_nothing(world: World):
     assert world.broker.ledger.relief is None
 
 
+# Overflow.
+
+LETTERS = "projects/p/topics/letters"
+
+
+async def test_overflow_goes_to_the_dead_letter_topic_with_its_drop(world: World):
+    await world.broker.topics.create(TopicSpec(name=LETTERS))
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS)
+    await world.subscribe("dead-letter", 5, dead_letter=policy)
+    await world.broker.subscriptions.create(
+        SubscriptionSpec(name="projects/p/subscriptions/letters", topic=LETTERS)
+    )
+    await world.publish(0, 5)
+    leased = await world.pull(2)
+    await world.publish(5, 12)
+    await world.broker.relief.look()
+    assert [number for number, _ in leased] == [0, 1]
+    assert await world.numbers() == [9, 10, 11]
+    assert world.broker.hard.drops[_key(world)].counts == {"dead-letter": 7}
+    letters = await world.broker.pull("projects/p/subscriptions/letters", max_messages=99, wait_s=0)
+    found = [
+        (int(data), said["fanlog-dead-letter-reason"])
+        for one in letters[1]
+        for batch, first, end in one.runs
+        for data, said, _ in contents.stored(batch, first, end)
+    ]
+    assert [number for number, _ in found] == list(range(2, 9))
+    assert {reason for _, reason in found} == {"the backlog was full"}
+
+
+async def test_without_the_topic_of_dead_letters_nothing_goes(world: World):
+    await world.broker.topics.create(TopicSpec(name=LETTERS))
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS)
+    await world.subscribe("dead-letter", 5, dead_letter=policy)
+    await world.broker.topics.delete(LETTERS)
+    await world.publish(0, 12)
+    await world.broker.relief.look()
+    assert await world.numbers() == list(range(12))
+
+
 # Samples.
 
 
@@ -327,6 +366,23 @@ async def test_a_sample_is_of_the_same_messages_and_says_how_small_it_is(world: 
     assert 20 < len(some) <= 50
     assert world.drops.levels, "what was sampled is hard state"
     assert world.drops.counts == {"sample": 2000 - len(some)}
+
+
+async def test_messages_of_a_sample_say_their_rate(world: World):
+    await world.subscribe("sample", 50)
+    await world.publish(0, 10)
+    await world.publish(10, 400)
+    _, deliveries = await world.broker.pull(NAME, max_messages=1000, wait_s=0)
+    levels = dict(world.drops.levels)
+    for one in deliveries:
+        for batch, first, end in one.runs:
+            for index in range(first, end):
+                offset = batch.base_offset + index
+                rate = float(batch.attributes["fanlog-sample-rate"])
+                level = world.drops.level_at(offset)
+                assert rate == 2.0**-level
+                assert relief.mixed(one.partition, offset) < rate * 2**64
+    assert len(levels) > 1
 
 
 async def test_a_sample_grows_again_when_its_readers_keep_up(world: World):
