@@ -157,7 +157,11 @@ def build_broker(
     """
     rules, quotas = settings.rules, settings.quotas
     tells = outcome_body is not None
-    metrics = Metrics(published_to={} if tells else None, latencies={} if tells else None)
+    metrics = Metrics(
+        published_to={} if tells else None,
+        latencies={} if tells else None,
+        crossings=[] if tells else None,
+    )
     definitions = Definitions(examiner or AtOnce())
 
     # The one road to state.

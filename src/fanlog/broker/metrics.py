@@ -13,7 +13,7 @@ from typing import Protocol
 from fanlog.core.share import Decision
 from fanlog.core.watermark import Crossing
 from fanlog.log.batch import Body
-from fanlog.model.outcomes import Latencies
+from fanlog.model.outcomes import CrossingOutcome, Latencies
 from fanlog.model.resources import PartitionId, SubscriptionId
 
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -118,6 +118,8 @@ class Metrics:
     #: `OutcomeTelling`, which takes them out again. None where outcomes are not told.
     published_to: dict[PartitionId, list[int]] | None = None
     latencies: dict[SubscriptionId, Latencies] | None = None
+    #: Marks that backlogs crossed of late, for the same.
+    crossings: list[CrossingOutcome] | None = None
 
     def count_commit(self, size_bytes: int, messages: int, seconds: float) -> None:
         self.commit_seconds.observe(seconds)

@@ -61,6 +61,13 @@ class Drops:
             kept.append(DropStretch(reason, start, end, count, now, now))
         return replace(self, counts=counts, stretches=tuple(kept[-limits.DROP_STRETCHES_MAX :]))
 
+    def among(self, offsets: BitMap64) -> int:
+        """How many of some offsets were dropped, at most, as far as that is remembered."""
+        found = (
+            min(one.count, offsets.range_cardinality(one.start, one.end)) for one in self.stretches
+        )
+        return min(sum(found), len(offsets))
+
     def level_at(self, offset: Offset) -> int:
         """How far the message was sampled: it is one of 2 to this power."""
         found = 0
@@ -94,3 +101,9 @@ class Drops:
         if len(below) < 2:
             return self
         return replace(self, levels=self.levels[len(below) - 1 :])
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Counts by reason in words: `3 (age: 1, limit: 2)`."""
+    parts = ", ".join(f"{reason}: {count}" for reason, count in sorted(counts.items()))
+    return f"{sum(counts.values())} ({parts})"

@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records as package
+from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.hard_state import HardState
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
@@ -30,6 +31,7 @@ from fanlog.core.records import (
     CursorHead,
     DamagedRecord,
     DedupEntry,
+    DropRecord,
     EpochProgress,
     ExportProgress,
     ExportRecord,
@@ -288,6 +290,15 @@ STORED: list[Record] = [
     DedupEntry(P, digest_of("d"), BIG, 1_700_000_000.5),
     AddressRecord(P, 3, BitMap64(range(7, 900))),
     AgendaChunk(P, 9, 1, BitMap64(range(65_536, 66_000))),
+    DropRecord(
+        7,
+        P,
+        Drops(
+            {"limit": 3, "age": BIG},
+            (DropStretch("limit", 1, 9, 3, 1.5, 2.0), DropStretch("age", 0, BIG, 4, 2.0, 2.5)),
+            ((5, 1), (9, 0)),
+        ),
+    ),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
@@ -320,6 +331,7 @@ REMOVED: list[Record] = [
     DedupEntry(P, digest_of("d"), None, 0.0),
     AddressRecord(P, 3, None),
     AgendaChunk(P, 9, 1, None),
+    DropRecord(7, P, None),
     RequestRecord(3, digest_of("r"), None, 0.0),
     JobRecord(JOB.name, None),
     ScheduleRecord(SCHEDULE.name, None),

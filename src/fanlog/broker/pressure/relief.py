@@ -35,6 +35,7 @@ from fanlog.core.records import DropRecord
 from fanlog.core.share import Share, relief
 from fanlog.core.watermark import Crossing
 from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.model.outcomes import CrossingOutcome
 from fanlog.model.resources import Offset, PartitionId, Subscription
 from fanlog.model.terms import PRIORITY_MAX
 
@@ -292,6 +293,14 @@ class Relief:
             "action=backlog_%s subscription=%s fill=%.3f policy=%s",
             *(crossing, bound.name, bound.fill, policy.way),
         )
+        if self._metrics.crossings is not None:
+            outcome = CrossingOutcome(
+                subscription=bound.name,
+                mark=crossing,
+                fill=bound.fill,
+                time_s=self._clock.wall_ns() / 1e9,
+            )
+            self._metrics.crossings.append(outcome)
         self.on_cross.tell(Crossed(bound, crossing))
 
     # Looks.

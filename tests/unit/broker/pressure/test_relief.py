@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -15,8 +16,9 @@ from fanlog.core.records import DropRecord
 from fanlog.core.share import relief
 from fanlog.errors import BacklogFull
 from fanlog.log.memory import MemoryLog
+from fanlog.model.outcomes import CrossingOutcome, Outcomes
 from fanlog.model.resources import DeadLetterPolicy, PartitionId, PushConfig, SubscriptionId
-from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SubscriptionUpdate
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
@@ -243,6 +245,36 @@ async def test_a_seek_into_what_was_dropped_brings_back_as_much_as_there_is_room
     await world.broker.seeks.to_time(NAME, int(start_s * 1e9))
     await world.broker.relief.look()
     assert await world.numbers() == list(range(15, 20))
+
+
+async def test_a_snapshot_and_a_seek_say_what_was_dropped(world: World):
+    await world.subscribe("drop-oldest", 5, retain_acked=True)
+    await world.publish(0, 12)
+    name = "projects/p/snapshots/before"
+    await world.broker.snapshots.create(SnapshotSpec(name=name, subscription=NAME))
+    await world.publish(12, 15)
+    snapshot = await world.broker.snapshots.get(name)
+    assert world.broker.snapshots.dropped(snapshot) == {"limit": 7}
+    back = await world.broker.seeks.to_snapshot(NAME, name)
+    assert "3 of them at most had been dropped by the backlog policy" in back.hint
+    again = await world.broker.reopening.reopen_window(NAME, 0, None)
+    assert (again.reopened, again.dropped) == (7, 7)
+    await world.broker.snapshots.delete(name)
+    assert len(world.broker.hard.drops) == 1
+
+
+async def test_a_crossing_is_an_outcome(world: World):
+    world.broker.metrics.crossings = []
+    await world.subscribe("keep", 10)
+    await world.publish(0, 9)
+    [crossing] = world.broker.metrics.crossings
+    told = Outcomes(minute=datetime(2026, 11, 16, tzinfo=UTC), crossings=[crossing])
+    [message] = told.to_messages()
+    assert Outcomes.from_message(message).crossings == [
+        CrossingOutcome(
+            subscription=NAME, mark="high", fill=0.9, time_s=world.clock.wall_ns() / 1e9
+        )
+    ]
 
 
 async def test_marks_are_told_once_each_way(world: World):
