@@ -223,7 +223,8 @@ def build_broker(
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     relief = Relief(
         *(ledger, clock, metrics, shares),
-        *(filtering, decisions, backlogs.weigh, recent),
+        *(filtering, decisions, backlogs.weigh),
+        *(recent, contents),
     )
     pressure = Pressure(ledger, clock, metrics, relief)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)

@@ -63,6 +63,8 @@ TOPIC: Final = "fanlog-topic"
 KEY_SLOT: Final = "fanlog-slot"
 #: The part of all messages that the sample has which a delivered message is in.
 SAMPLE_RATE: Final = "fanlog-sample-rate"
+#: On a message of the service itself that says what a sample left out: how many messages.
+SAMPLE_SUMMARY: Final = "fanlog-sample-summary"
 
 #: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
@@ -89,7 +91,7 @@ PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, PUBLISHER, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
-        *(TOPIC, KEY_SLOT, SAMPLE_RATE),
+        *(TOPIC, KEY_SLOT, SAMPLE_RATE, SAMPLE_SUMMARY),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
     }

@@ -25,8 +25,10 @@ from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.events import Event
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.ports import Contents
 from fanlog.broker.pressure.bounds import Bound, Bounds
 from fanlog.broker.pressure.sampling import Sampling
+from fanlog.broker.pressure.summaries import Summaries
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.core.drops import Drops
 from fanlog.core.hard_state import HardState
@@ -91,6 +93,7 @@ class Relief:
         decisions: Decisions,
         measure: Measure,
         recent: RecentEvents,
+        contents: Contents | None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -101,6 +104,7 @@ class Relief:
         self._recent = recent
         self.bounds = Bounds(ledger)
         self._sampling = Sampling(ledger, clock)
+        self._summaries = Summaries(ledger, clock, contents)
         #: A backlog is high, or is low again.
         self.on_cross: Event[Crossed] = Event()
         self._task: asyncio.Task[None] | None = None
@@ -352,6 +356,10 @@ class Relief:
             await transaction.commit()
             if not dropped:
                 break
+        if bound.policy.way == "sample" and self.bounds.find(bound.id) is bound:
+            committed = self._summaries.tell(bound)
+            if committed is not None:
+                await committed
 
     async def _weigh(self, bound: Bound) -> None:
         """Measure what counts do not say: bytes, and the age of the oldest."""

@@ -68,7 +68,8 @@ class Sampling:
             bound.unsampled[partition] = end
             self._note(share, self._drops_of(share).with_level(start, bound.level), transaction)
             if bound.level:
-                some = share.free_offsets(end)
+                # What is for this subscription alone, it asked for.
+                some = share.free_offsets(end) - share.addressed.own
                 some.remove_range(0, start)
                 yield share, relief.sampled_out(some, partition, bound.level)
 
@@ -83,7 +84,7 @@ class Sampling:
             while left > 0 and steps > 0:
                 start = bound.thinned.get(partition, 0)
                 # A message that was delivered once is in the sample.
-                free = share.free_offsets(end) - share.returned
+                free = share.free_offsets(end) - share.returned - share.addressed.own
                 some = relief.first_of(free, start, min(steps, left * _LOOKED_AT))
                 if not some:
                     break

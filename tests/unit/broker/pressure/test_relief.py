@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -415,6 +416,31 @@ async def test_messages_of_a_sample_say_their_rate(world: World):
                 assert rate == 2.0**-level
                 assert relief.mixed(one.partition, offset) < rate * 2**64
     assert len(levels) > 1
+
+
+async def test_a_summary_says_what_the_sample_left_out(world: World):
+    await world.subscribe("sample", 20, labels={"fanlog-backlog-summaries": "60"})
+    other = "projects/p/subscriptions/other"
+    await world.broker.subscriptions.create(SubscriptionSpec(name=other, topic=TOPIC))
+    await world.publish(0, 400)
+    left_out = world.drops.total
+    world.clock.advance(61)
+    await world.broker.relief.look()
+    found = []
+    for name in (NAME, other):
+        _, deliveries = await world.broker.pull(name, max_messages=1000, wait_s=0)
+        for one in deliveries:
+            for batch, first, end in one.runs:
+                for data, said, _ in contents.stored(batch, first, end):
+                    if "fanlog-sample-summary" in said:
+                        found.append((name, json.loads(data), said))
+    [(name, data, said)] = found
+    assert name == NAME
+    assert data["left_out"] == left_out == int(said["fanlog-sample-summary"])
+    world.clock.advance(61)
+    ends = world.broker.ledger.ends()
+    await world.broker.relief.look()
+    assert world.broker.ledger.ends() == ends, "nothing was left out since"
 
 
 async def test_a_sample_grows_again_when_its_readers_keep_up(world: World):
