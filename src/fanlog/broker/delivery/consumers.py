@@ -85,8 +85,6 @@ class Consumers:
     ) -> list[Delivery]:
         leaving = await self._revising.revise(subscription_id, deliveries, max_bytes)
         hard = self._ledger.hard
-        if not hard.drops:
-            return leaving
         subscription = hard.catalog.subscription_by_id(subscription_id)
         policy = None if subscription is None else subscription.backlog_policy
         if policy is None or policy.way != "sample":

@@ -118,6 +118,10 @@ class Relief:
     # Life.
 
     def start(self) -> None:
+        for bound in self.bounds:
+            # Before the first publish: one that was high must not take it.
+            self.bounds.measure(bound)
+            self.observe(bound)
         self._task = asyncio.get_running_loop().create_task(self._look_for_ever())
 
     async def stop(self) -> None:
@@ -140,10 +144,15 @@ class Relief:
         self._listen()
 
     def _load(self, hard: HardState) -> None:
+        """Hard state was loaded: backlogs that were high are so until they are seen to be low."""
+        high = {bound.id for bound in self.bounds if bound.mark.is_high}
         self.bounds.clear()
         for subscription in hard.catalog.subscriptions():
             if subscription.backlog_policy is not None:
                 self._change(subscription)
+                bound = self.bounds.find(subscription.id)
+                if bound is not None:
+                    bound.mark.is_high = subscription.id in high
         self._listen()
 
     def _listen(self) -> None:

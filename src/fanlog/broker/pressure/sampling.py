@@ -27,6 +27,8 @@ GROW_S = 2.0
 SHRINK_S = 10.0
 #: Messages that are looked at, for each that is to leave.
 _LOOKED_AT = 4
+#: As many at least: of a small sample most are of the next level, too.
+_STEPS_MIN = 1_000
 
 
 class Sampling:
@@ -76,34 +78,41 @@ class Sampling:
     def thinned(
         self, bound: Bound, count: int, transaction: Transaction
     ) -> Iterator[tuple[Share, BitMap64]]:
-        """What a smaller sample of the backlog has not, from the oldest on."""
+        """What smaller samples of the backlog have not, from the oldest on, up to `count`."""
         left = min(count, limits.RELIEF_STEPS_MAX // _LOOKED_AT)
-        steps = max(64, left * _LOOKED_AT)
-        for share in self._ledger.hard.shares_of(bound.subscription):
-            partition, end = share.partition, transaction.end(share.partition)
-            while left > 0 and steps > 0:
-                start = bound.thinned.get(partition, 0)
-                # A message that was delivered once is in the sample.
-                free = share.free_offsets(end) - share.returned - share.addressed.own
-                some = relief.first_of(free, start, min(steps, left * _LOOKED_AT))
-                if not some:
-                    break
-                stop = some.max() + 1
-                level = min(bound.level + 1, limits.SAMPLE_LEVEL_MAX)
-                gone = relief.sampled_out(some, partition, level)
-                if len(gone) > left:
-                    gone = relief.oldest(gone, left)
-                    stop = gone.max() + 1
-                    some.remove_range(stop, limits.OFFSET_MAX + 1)
-                steps -= len(some)
-                left -= len(gone)
-                bound.thinned[partition] = stop
-                raised = self._drops_of(share).raised(some.min(), stop, level)
-                self._note(share, raised, transaction)
-                yield share, gone
-        if left > 0 and bound.level < limits.SAMPLE_LEVEL_MAX:
-            # All of the backlog is of the next level: so is what comes.
-            self._set_level(bound, bound.level + 1)
+        steps = max(_STEPS_MIN, left * _LOOKED_AT)
+        while left > 0 and steps > 0 and bound.level < limits.SAMPLE_LEVEL_MAX:
+            for share in self._ledger.hard.shares_of(bound.subscription):
+                while left > 0 and steps > 0:
+                    looked_at, gone = self._thin_some(bound, share, left, steps, transaction)
+                    if not looked_at:
+                        break
+                    steps -= looked_at
+                    left -= len(gone)
+                    yield share, gone
+            if left > 0 and steps > 0:
+                # All of the backlog is of the next level: so is what comes.
+                self._set_level(bound, bound.level + 1)
+
+    def _thin_some(
+        self, bound: Bound, share: Share, left: int, steps: int, transaction: Transaction
+    ) -> tuple[int, BitMap64]:
+        """Look at some messages of a share; how many, and those that the next level has not."""
+        partition, level = share.partition, bound.level + 1
+        # A message that was delivered once is in the sample; so is what is for this one alone.
+        free = share.free_offsets(transaction.end(partition))
+        free -= share.returned | share.addressed.own
+        start = bound.thinned.get(partition, 0)
+        some = relief.first_of(free, start, min(steps, left * _LOOKED_AT))
+        if not some:
+            return 0, some
+        gone = relief.oldest(relief.sampled_out(some, partition, level), left)
+        if len(gone) == left:
+            some.remove_range(gone.max() + 1, limits.OFFSET_MAX + 1)
+        stop = bound.thinned[partition] = some.max() + 1
+        raised = self._drops_of(share).raised(some.min(), stop, level)
+        self._note(share, raised, transaction)
+        return len(some), gone
 
     def _set_level(self, bound: Bound, level: int) -> None:
         bound.level, bound.level_s = level, self._clock.now()
