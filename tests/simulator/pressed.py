@@ -52,6 +52,7 @@ class Pressed:
     #: Whether it has to be low before it is published to again.
     is_high: bool = False
     life: int = 0
+    fence: int = 0
     #: Offsets by their priority.
     ranked: dict[int, BitMap64] = field(default_factory=dict)
 
@@ -85,6 +86,7 @@ class PressedDisk:
         self, world: World, one: Pressed, commit: Commit, messages: Sequence[Message]
     ) -> Iterator[str]:
         before, counted, appended = one.acked, one.dropped, len(messages)
+        fence = one.fence
         one.published += appended
         for message in messages:
             priority = int(message.attributes.get(PRIORITY, 0))
@@ -94,6 +96,9 @@ class PressedDisk:
                 self._apply(one, key, value)
             elif key[:1] == LeaseHeld.KIND:
                 self._hold(one, key, value)
+        if one.fence != fence:
+            # Somebody has moved it.
+            return
         left = one.acked - before
         seen = BitMap64(world.handed_out.get((one.id, one.partition), ()))
         share = None
@@ -146,9 +151,9 @@ class PressedDisk:
             return
         place = one.id, one.partition
         match codec.decode(key, value):
-            case CursorHead(owner, partition, floor) if (owner, partition) == place:
+            case CursorHead(owner, partition, floor, fence) if (owner, partition) == place:
                 assert floor is not None
-                one.floor = floor
+                one.floor, one.fence = floor, fence
             case CursorChunk(owner, partition, chunk, bits) if (owner, partition) == place:
                 assert bits is not None
                 one.chunks[chunk] = bits
@@ -191,3 +196,8 @@ def _lot(partition: int, offset: int) -> float:
         lot %= 2**64
         lot = (lot ^ (lot >> shift)) * factor
     return lot % 2**64 / 2**64
+
+
+def is_pressed(name: str) -> bool:
+    """Whether a topic or a subscription is judged here alone."""
+    return name.rpartition("/")[2].startswith(f"{PREFIX}-")
