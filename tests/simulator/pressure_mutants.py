@@ -7,7 +7,7 @@ from typing import Any
 from pyroaring import BitMap64
 
 from fanlog.broker.delivery import sample_rates
-from fanlog.broker.pressure.bounds import Bounds
+from fanlog.broker.pressure.bounds import BoundTable
 from fanlog.broker.pressure.relief import Relief
 from fanlog.core.drops import Drops
 from fanlog.core.share import Share, relief
@@ -80,7 +80,9 @@ def _(rate_of: Any) -> Any:
     return lambda level: rate_of(level + 1)
 
 
-@mutant("a backlog is looked at when it is too late", 20, (Bounds, "may_be_full"), needs="pressers")
+@mutant(
+    "a backlog is looked at when it is too late", 20, (BoundTable, "may_be_full"), needs="pressers"
+)
 def _(_: Any) -> Any:
     return lambda self, bound: bound.ceiling > bound.policy.messages + 3
 

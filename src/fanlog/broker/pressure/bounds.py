@@ -67,7 +67,7 @@ class Bound:
         return messages * self.size_bytes / self.sized if self.sized else 0.0
 
 
-class Bounds:
+class BoundTable:
     """All bounds of one broker, by subscription, partition and group. Lives on the loop."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -26,7 +26,7 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.events import Event
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Contents
-from fanlog.broker.pressure.bounds import Bound, Bounds
+from fanlog.broker.pressure.bounds import Bound, BoundTable
 from fanlog.broker.pressure.sampling import Sampling
 from fanlog.broker.pressure.summaries import Summaries
 from fanlog.broker.transaction import Ledger, Transaction
@@ -102,7 +102,7 @@ class Relief:
         self._decisions = decisions
         self._measure = measure
         self._recent = recent
-        self.bounds = Bounds(ledger)
+        self.bounds = BoundTable(ledger)
         self._sampling = Sampling(ledger, clock)
         self._summaries = Summaries(ledger, clock, contents)
         #: A backlog is high, or is low again.
