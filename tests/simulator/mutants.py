@@ -62,22 +62,10 @@ from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
 
 __all__ = [
-    "MUTANTS",
-    "inspection_mutants",
-    "keeping_mutants",
-    "lake_mutants",
-    "leaving_mutants",
-    "mutant",
-    "planted",
-    "pressure_mutants",
-    "replay_mutants",
-    "schedule_mutants",
-    "single_mutants",
-    "sink_mutants",
-    "slot_mutants",
-    "surface_mutants",
-    "term_mutants",
-]
+    "MUTANTS", "inspection_mutants", "keeping_mutants", "lake_mutants", "leaving_mutants",
+    "mutant", "planted", "pressure_mutants", "replay_mutants", "schedule_mutants",
+    "single_mutants", "sink_mutants", "slot_mutants", "surface_mutants", "term_mutants",
+]  # fmt: skip
 
 
 # Answers.

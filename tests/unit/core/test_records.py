@@ -249,6 +249,7 @@ SCOPE = ScopePolicy(
 ROLE = CustomRole(name="roles/custom.reader", permissions=("pubsub.topics.get",))
 SECRET = Secret(name="ack-ids", text="00ff", boot=3)
 
+DROPS = Drops({"age": BIG}, (DropStretch("age", 1, BIG, 3, 1.5, 2.0),), ((5, 1), (9, 0)))
 STORED: list[Record] = [
     AccountRecord(ACCOUNT.id, ACCOUNT),
     ScopePolicyRecord(SCOPE.scope, SCOPE),
@@ -290,15 +291,7 @@ STORED: list[Record] = [
     DedupEntry(P, digest_of("d"), BIG, 1_700_000_000.5),
     AddressRecord(P, 3, BitMap64(range(7, 900))),
     AgendaChunk(P, 9, 1, BitMap64(range(65_536, 66_000))),
-    DropRecord(
-        7,
-        P,
-        Drops(
-            {"limit": 3, "age": BIG},
-            (DropStretch("limit", 1, 9, 3, 1.5, 2.0), DropStretch("age", 0, BIG, 4, 2.0, 2.5)),
-            ((5, 1), (9, 0)),
-        ),
-    ),
+    DropRecord(7, P, DROPS),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
