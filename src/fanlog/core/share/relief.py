@@ -2,7 +2,7 @@
 
 Each function takes the free offsets of one share and how many are to go. The cost is in containers
 of the bitmap, not in messages, so that a backlog of ten million is no trouble; but for `drawn` and
-`sampled_out`, which look at one message for each that goes, or at a few.
+`sampled_out`, which look at a few messages for each that goes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from fanlog.limits import OFFSET_MAX
 from fanlog.model.resources import Offset, PartitionId
 
 _MASK = 2**64 - 1
+#: Offsets of which fewer than one of so many are free are not tried one by one.
+_SPARSE = 16
 
 
 def oldest(free: BitMap64, count: int) -> BitMap64:
@@ -38,18 +40,23 @@ def newest(free: BitMap64, count: int) -> BitMap64:
 def drawn(free: BitMap64, count: int, partition: PartitionId) -> BitMap64:
     """Any `count` offsets, each as likely as the others.
 
-    Nothing is left to chance: which one is drawn follows from the id of the newest message and from
-    how many there are, so the same history draws the same messages.
+    Nothing is left to chance: which ones are drawn follows from the id of the newest message and
+    from how many are, so the same history draws the same messages.
     """
     if count >= len(free):
         return free.copy()
-    left, found = free.copy(), BitMap64()
-    lot = mixed(partition, free.max())
-    for number in range(count):
-        lot = mixed(lot, number)
-        offset = left[lot % len(left)]
-        left.discard(offset)
-        found.add(offset)
+    if count > len(free) // 2:
+        return free - drawn(free, len(free) - count, partition)
+    found, first, last = BitMap64(), free.min(), free.max()
+    # To look whether an offset is there is much cheaper than to count up to one.
+    span = last - first + 1
+    is_dense = span < _SPARSE * len(free)
+    lot, number = mixed(partition, last), 0
+    while len(found) < count:
+        lot, number = mixed(lot, number), number + 1
+        offset = first + lot % span if is_dense else free[lot % len(free)]
+        if offset in free:
+            found.add(offset)
     return found
 
 
