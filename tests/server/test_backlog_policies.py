@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 from google.api_core.exceptions import ResourceExhausted
 from google.pubsub_v1.types import PublishRequest, PublishResponse
 from google.rpc.error_details_pb2 import RetryInfo
 
+from fanlog import limits
 from fanlog.client import Client
 from fanlog.client.inspection import InspectionClient
+from server.unique import unique
+from server.v1 import SinkClient
 
 LIMITED = {"fanlog-backlog-policy": "drop-oldest", "fanlog-backlog-messages": "10"}
 CRITICAL = {
@@ -110,3 +114,49 @@ def test_a_publish_answer_says_the_pressure(server):
         found = dict(done.trailing_metadata())
         said.append(found.get("fanlog-pressure"))
     assert said == [None] * 5 + ["0.600", "0.700", "0.800"]
+
+
+@pytest.mark.parametrize("critical", [True, False])
+def test_a_forward_waits_for_its_target(server, critical):
+    target = server.topic()
+    reader = server.subscription(target, labels=CRITICAL)
+    labels = CRITICAL | {"fanlog-backlog-messages": "1000"} if critical else {}
+    source, letters = server.topic(), server.topic()
+    name = server.subscription(
+        source,
+        labels=labels,
+        push_config={"push_endpoint": f"topic:{target}"},
+        dead_letter_policy={"dead_letter_topic": letters, "max_delivery_attempts": 5},
+    )
+    publish(server, target, 0, 9)
+    if critical:
+        with pytest.raises(ResourceExhausted):
+            server.publish(source, b"9")
+    else:
+        server.publish(source, b"9")
+        server.await_metric("fanlog_forward_failures_total", name, 1)
+        [share] = server.broker.hard.shares_of(server.broker.hard.catalog.subscription(name))
+        assert share.attempts_of(0) == 0, "nothing is wrong with the message"
+    server.ack(reader, server.pull(reader))
+    if critical:
+        server.publish(source, b"9")
+    server.advance(limits.DEAD_LETTER_RETRY_S + 1)
+    [one] = server.await_pull(reader)
+    assert one.message.data == b"9"
+    server.await_drained(name)
+
+
+def test_the_sink_waits_for_a_topic_that_is_pushed_back_on(server):
+    topic = server.topic()
+    reader = server.subscription(topic, labels=CRITICAL)
+    publish(server, topic, 0, 9)
+    sink = SinkClient(server, unique("query"))
+    stage = sink.key(1)
+    sink.stage(stage, (topic, [b"9"]))
+    with pytest.raises(grpc.RpcError) as refused:
+        sink.commit(1, stage)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    server.ack(reader, server.pull(reader))
+    sink.commit(1, stage)
+    assert data(server.pull(reader)) == [9]
+    sink.close()
