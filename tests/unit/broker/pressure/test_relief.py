@@ -485,6 +485,24 @@ async def test_push_back_refuses_from_the_high_mark_to_the_low_one(world: World)
     assert world.broker.metrics.of(_key(world)[0]).pushed_back == 2
 
 
+async def test_one_that_is_detached_pushes_back_no_more(world: World):
+    await world.subscribe("push-back", 10, labels=CRITICAL)
+    await world.publish(0, 9)
+    await world.broker.subscriptions.detach(NAME)
+    await world.publish(9, 40)
+    assert world.broker.ledger.relief is None
+
+
+async def test_after_a_restart_the_first_publish_is_refused_as_before(world: World):
+    await world.subscribe("push-back", 10, labels=CRITICAL)
+    await world.publish(0, 9)
+    await world.broker.stop()
+    world.start_again()
+    await world.broker.start()
+    with pytest.raises(BacklogFull):
+        await world.publish(9, 10)
+
+
 async def test_one_that_is_not_critical_drops_instead(world: World):
     labels = {"fanlog-backlog-fallback": "drop-oldest"}
     await world.subscribe("push-back", 5, labels=labels)
