@@ -15,7 +15,7 @@ from fanlog.broker.committer import InlineCommitter
 from fanlog.core.drops import Drops
 from fanlog.core.records import DropRecord
 from fanlog.core.share import relief
-from fanlog.errors import BacklogFull
+from fanlog.errors import BacklogFull, InvalidArgument
 from fanlog.log.memory import MemoryLog
 from fanlog.model.outcomes import CrossingOutcome, Outcomes
 from fanlog.model.resources import DeadLetterPolicy, PartitionId, PushConfig, SubscriptionId
@@ -445,6 +445,31 @@ async def test_a_summary_says_what_the_sample_left_out(world: World):
     ends = world.broker.ledger.ends()
     await world.broker.relief.look()
     assert world.broker.ledger.ends() == ends, "nothing was left out since"
+
+
+async def test_what_was_delivered_once_stays_in_the_sample(world: World):
+    await world.subscribe("sample", 20)
+    await world.publish(0, 20)
+    leased = await world.pull(8)
+    await world.broker.modify_ack_deadline(NAME, [ack_id for _, ack_id in leased], 0)
+    await world.publish(20, 400)
+    assert {number for number, _ in leased} <= set(await world.numbers())
+
+
+async def test_critical_forwards_that_would_wait_for_each_other_are_refused(world: World):
+    other = "projects/p/topics/other"
+    for name in (TOPIC, other):
+        await world.broker.topics.create(TopicSpec(name=name))
+    labels = {"fanlog-backlog-policy": "push-back", "fanlog-backlog-messages": "9", **CRITICAL}
+
+    def forward(source: str, target: str) -> SubscriptionSpec:
+        name = f"projects/p/subscriptions/{source.rpartition('/')[2]}-on"
+        push = PushConfig(endpoint=f"topic:{target}")
+        return SubscriptionSpec(name=name, topic=source, push=push, labels=labels)
+
+    await world.broker.subscriptions.create(forward(TOPIC, other))
+    with pytest.raises(InvalidArgument, match="makes a loop"):
+        await world.broker.subscriptions.create(forward(other, TOPIC))
 
 
 async def test_a_sample_grows_again_when_its_readers_keep_up(world: World):
