@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.filtering import Filtering
@@ -27,6 +26,7 @@ from fanlog.broker.events import Event
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Contents
 from fanlog.broker.pressure.bounds import Bound, BoundTable
+from fanlog.broker.pressure.choice import choose, shared_out
 from fanlog.broker.pressure.sampling import Sampling
 from fanlog.broker.pressure.summaries import Summaries
 from fanlog.broker.transaction import Ledger, Transaction
@@ -39,7 +39,6 @@ from fanlog.core.watermark import Crossing
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.model.outcomes import CrossingOutcome
 from fanlog.model.resources import Offset, PartitionId, Subscription
-from fanlog.model.terms import PRIORITY_MAX
 
 log = logging.getLogger("fanlog.pressure")
 
@@ -210,48 +209,17 @@ class Relief:
             if (found := share.free_offsets(transaction.end(share.partition)))
         }
         dropped = 0
-        for share, offsets in self._choose(bound.policy.way, free, count, transaction):
+        chosen = choose(
+            bound.policy.way,
+            free,
+            count,
+            appended={partition for _, partition, _, _ in transaction.publications},
+            agendas=self._ledger.hard.agendas,
+        )
+        for share, offsets in chosen:
             self.drop(share, offsets, TOO_MANY, transaction)
             dropped += len(offsets)
         return dropped
-
-    def _choose(
-        self, way: str, free: dict[Share, BitMap64], count: int, transaction: Transaction
-    ) -> Iterator[tuple[Share, BitMap64]]:
-        """The messages that go, by share."""
-        if way == "drop-newest":
-            # What this transaction appends is the newest of all.
-            appended = {partition for _, partition, _, _ in transaction.publications}
-            for share in sorted(free, key=lambda one: one.partition not in appended):
-                found = relief.newest(free[share], count)
-                count -= len(found)
-                yield share, found
-        elif way == "drop-random":
-            count = min(count, limits.RELIEF_STEPS_MAX)
-            for share, some in _shared_out(free, count).items():
-                yield share, relief.drawn(free[share], some, share.partition)
-        elif way == "drop-by-priority":
-            yield from self._choose_least_urgent(free, count)
-        else:
-            for share, some in _shared_out(free, count).items():
-                yield share, relief.oldest(free[share], some)
-
-    def _choose_least_urgent(
-        self, free: dict[Share, BitMap64], count: int
-    ) -> Iterator[tuple[Share, BitMap64]]:
-        agendas = self._ledger.hard.agendas
-        ranked = {
-            share: relief.by_priority(some, {} if agenda is None else agenda.urgent)
-            for share, some in free.items()
-            for agenda in [agendas.find(share.partition)]
-        }
-        for priority in range(PRIORITY_MAX + 1):
-            layer = {share: found for share, by in ranked.items() if (found := by.get(priority))}
-            if count <= 0 or not layer:
-                continue
-            for share, some in _shared_out(layer, count).items():
-                count -= some
-                yield share, relief.oldest(layer[share], some)
 
     def drop(self, share: Share, offsets: BitMap64, reason: str, transaction: Transaction) -> None:
         """Drop some free messages of a share, as part of a transaction."""
@@ -419,7 +387,7 @@ class Relief:
                 if (found := share.free_offsets(self._ledger.end(share.partition)))
             }
             count = 0
-            for share, some in _shared_out(free, min(excess, LETTERS_MAX)).items():
+            for share, some in shared_out(free, min(excess, LETTERS_MAX)).items():
                 count += await self._move(share, relief.oldest(free[share], some), TOO_MANY)
             if not count:
                 break
@@ -437,21 +405,3 @@ _WHY = {
     TOO_OLD: "it was too old",
     SAMPLED: "it is not in the sample",
 }
-
-
-def _shared_out(free: dict[Share, BitMap64], count: int) -> dict[Share, int]:
-    """How many of `count` each share drops: in proportion to what it has, the longest the rest.
-
-    Offsets of two partitions say nothing about which message is older.
-    """
-    total = sum(map(len, free.values()))
-    count = min(count, total)
-    if not total:
-        return {}
-    found = {share: count * len(some) // total for share, some in free.items()}
-    left = count - sum(found.values())
-    for share in sorted(free, key=lambda one: -len(free[one])):
-        more = min(left, len(free[share]) - found[share])
-        found[share] += more
-        left -= more
-    return found
