@@ -276,6 +276,15 @@ class LoadShed(ResourceExhausted):
     code = "LOAD_SHED"
 
 
+class BacklogFull(ResourceExhausted):
+    """A critical subscription of the topic is too far behind, and pushes back on publishers.
+
+    Publish again later; its consumers have to come further first.
+    """
+
+    code = "BACKLOG_FULL"
+
+
 class Unavailable(FanlogError):
     """The broker is draining, starting or recovering. Nothing is lost; try again."""
 

@@ -535,6 +535,23 @@ OUTCOME_RETENTION_S = 7 * DAY_S
 #: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
 OUTCOME_BYTES = 256 * 1024
 
+#: Of a backlog policy: its limits, and where its marks are by default, as parts of them.
+BACKLOG_LIMIT_MESSAGES_MAX = 10**12
+BACKLOG_LIMIT_BYTES_MAX = 2**50
+BACKLOG_HIGH_DEFAULT = 0.8
+BACKLOG_LOW_DEFAULT = 0.5
+#: How long a publish may wait for room: less than the 60 s that official clients wait.
+BACKLOG_BLOCK_S_MAX = 50
+BACKLOG_SUMMARIES_S_MAX = 86_400
+#: Stretches of offsets that are remembered of what a subscription's policy dropped in a partition;
+#: drops with a pause of so long between them are two of them.
+DROP_STRETCHES_MAX = 16
+DROP_PAUSE_S = 600.0
+#: Messages that are dropped or looked at in one turn of the loop, where each takes a step.
+RELIEF_STEPS_MAX = 10_000
+#: The smallest sample has one message of 2 to this power.
+SAMPLE_LEVEL_MAX = 20
+
 #: How long SIGTERM waits for open work.
 DRAIN_S = 8.0
 

@@ -15,9 +15,11 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records
+from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.records import (
     AddressRecord,
     AgendaChunk,
+    DropRecord,
     RememberedAnswer,
     ReopenedChunk,
     RequestRecord,
@@ -193,6 +195,21 @@ RECORDS = {
                 missed="LATEST",
                 is_paused=True,
                 created_s=1_700_000_000.25,
+            ),
+        ),
+    ),
+    "record-v1-drops.bin": (
+        "64" + "0000000000000007" + "00000004",
+        DropRecord(
+            7,
+            PartitionId(4),
+            Drops(
+                {"limit": 3, "sample": 40},
+                (
+                    DropStretch("limit", 10, 13, 3, 1_700_000_000.5, 1_700_000_001.0),
+                    DropStretch("sample", 13, 93, 40, 1_700_000_002.0, 1_700_000_009.25),
+                ),
+                ((13, 1), (93, 0)),
             ),
         ),
     ),

@@ -48,6 +48,7 @@ from simulator import (
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
+    pressure_mutants,
     replay_mutants,
     schedule_mutants,
     single_mutants,
@@ -62,23 +63,11 @@ from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
 
 __all__ = [
-    "MUTANTS",
-    "inspection_mutants",
-    "keeping_mutants",
-    "lake_mutants",
-    "leaving_mutants",
-    "mutant",
-    "planted",
-    "replay_mutants",
-    "schedule_mutants",
-    "single_mutants",
-    "sink_mutants",
-    "slot_mutants",
-    "surface_mutants",
-    "tenant_mutants",
-    "term_mutants",
+    "MUTANTS", "inspection_mutants", "keeping_mutants", "lake_mutants", "leaving_mutants", "mutant",
+    "planted", "pressure_mutants", "replay_mutants", "schedule_mutants", "single_mutants",
+    "sink_mutants", "slot_mutants", "surface_mutants", "tenant_mutants", "term_mutants",
     "window_mutants",
-]
+]  # fmt: skip
 
 
 # Answers.

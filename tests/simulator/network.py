@@ -140,6 +140,13 @@ def parsed(
         attributes = dict(one.message.attributes)
         said_topic = attributes.pop(names_of.TOPIC, None)
         said_slot = attributes.pop(names_of.KEY_SLOT, None)
+        said_rate = attributes.pop(names_of.SAMPLE_RATE, None)
+        world.broken += world.pressed.said(
+            ref.subscription,
+            offset,
+            said_rate,
+            world.handed_out.get((ref.subscription, ref.partition), ()),
+        )
         said = one.message.data, one.message.ordering_key, attributes
         if message is None or (message.data, message.key, message.attributes) != said:
             world.broken.append(

@@ -33,7 +33,7 @@ from simulator.meanings import is_matched, is_pattern
 from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
 from simulator.settles import Settles
-from simulator.singles import is_single
+from simulator.singles import is_apart
 from simulator.tracing import traced_rightly
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
@@ -135,7 +135,7 @@ class Replay:
             if isinstance(change, TopicRecord):
                 new_topics += self._topic_changed(change)
         for change in committed.changes:
-            if isinstance(change, SubscriptionRecord) and not is_single(change.subscription):
+            if isinstance(change, SubscriptionRecord) and not is_apart(change.subscription):
                 self._subscription_changed(entry, committed, change)
         new = {partition for topic in new_topics for partition in topic.partitions}
         for head in committed.heads:

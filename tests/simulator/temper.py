@@ -21,6 +21,7 @@ SCHEDULES = 0.15
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
 SINGLES = 0.15
+PRESSERS = 0.2
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
 #: Share of worlds in which somebody looks.
@@ -56,6 +57,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     temper = temper.with_windows(random.Random(f"{seed}: windows"))
     temper = temper.with_tenants(random.Random(f"{seed}: tenants"))
+    temper = temper.with_pressers(random.Random(f"{seed}: pressers"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -139,6 +141,8 @@ class Temper:
     singles: int = 0
     #: So many look at messages, and purge them.
     inspectors: int = 0
+    #: So many have a topic, and a subscription with a backlog policy on it.
+    pressers: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -271,6 +275,10 @@ class Temper:
     def with_singles(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as want messages at most once."""
         return replace(self, singles=rng.choice((1, 2))) if rng.random() < SINGLES else self
+
+    def with_pressers(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as publish more than they read."""
+        return replace(self, pressers=rng.choice((1, 3))) if rng.random() < PRESSERS else self
 
     def with_nack_kinds(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as nack in other ways, too."""

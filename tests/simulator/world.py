@@ -50,6 +50,7 @@ from simulator.keeping import Keeping
 from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
+from simulator.pressed import PressedDisk
 from simulator.receivers import Receiver
 from simulator.schedules import Ticks
 from simulator.sinks import Sinks
@@ -103,6 +104,8 @@ class World:
         self.nack_rng = random.Random(f"{seed}: nacks")
         #: Those who want messages at most once.
         self.singles = 0
+        #: Those whose backlogs have limits.
+        self.pressed = PressedDisk(seed)
         self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
@@ -426,6 +429,8 @@ class World:
             self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
+        if self.temper.pressers:
+            self.broken += self.pressed.committed(self, commit, messages)
         if self.temper.schedulers:
             self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():

@@ -40,6 +40,8 @@ from fanlog.broker.ports import (
     deny_no_forward,
     refuse_push,
 )
+from fanlog.broker.pressure.pressure import Pressure
+from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -158,7 +160,11 @@ def build_broker(
     """
     rules, quotas = settings.rules, settings.quotas
     tells = outcome_body is not None
-    metrics = Metrics(published_to={} if tells else None, latencies={} if tells else None)
+    metrics = Metrics(
+        published_to={} if tells else None,
+        latencies={} if tells else None,
+        crossings=[] if tells else None,
+    )
     definitions = Definitions(examiner or AtOnce())
 
     # The one road to state.
@@ -218,17 +224,24 @@ def build_broker(
         *(topics, quotas, rules, check_endpoint),
     )
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
+    relief = Relief(
+        *(ledger, clock, metrics, shares),
+        *(filtering, decisions, backlogs.weigh),
+        *(recent, contents),
+    )
+    pressure = Pressure(ledger, clock, metrics, relief)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
     publish_rates = PublishRates()
     admission = PublishAdmission(
-        ledger, clock, access, schemas, keying, room, publish_rates, settings.shed_at
+        *(ledger, clock, access, schemas, keying, room),
+        *(pressure, publish_rates, settings.shed_at),
     )
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
+    sink = Sink(ledger, clock, metrics, access, room, pressure, schemas, keying, stages, contents)
 
     return Broker(
         clock=clock,
@@ -249,6 +262,8 @@ def build_broker(
         spare=spare,
         retention=retention,
         room=room,
+        relief=relief,
+        pressure=pressure,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
             *(subscriptions, sink, retention, spare, tiers, due_times),

@@ -42,6 +42,8 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
 from fanlog.broker.ports import ForwardDenial
+from fanlog.broker.pressure.pressure import Pressure
+from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -122,6 +124,9 @@ class Broker:
     spare: Spare
     retention: Retention
     room: Room
+    # Backlogs with limits.
+    relief: Relief
+    pressure: Pressure
     sweeper: Sweeper
     # The verbs of resources.
     topics: Topics
@@ -174,6 +179,7 @@ class Broker:
         await self.sink.start()
         await self.outcomes.start()
         self.ticking.start()
+        self.relief.start()
         self.sweeper.start()
 
     def drain(self) -> None:
@@ -185,6 +191,7 @@ class Broker:
         """Finish the work that was begun; everything answered is durable when this returns."""
         self.drain()
         await self.ticking.stop()
+        await self.relief.stop()
         await self.sweeper.stop()
         await self.sink.stop()
         await self.filtering.stop()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
@@ -79,6 +79,11 @@ class Transaction:
                 return self._ends[partition]
         return self._ledger._writer.assigned.get(partition, 0)
 
+    @property
+    def publications(self) -> Sequence[Publication]:
+        """What it appends."""
+        return self._publications
+
     def trim(self, trims: Sequence[Trim]) -> None:
         """Remove messages at the start of partitions."""
         assert not self._trims, "a transaction trims once"
@@ -97,6 +102,8 @@ class Transaction:
         state is loaded again in any case.
         """
         assert self._hard is self._ledger.hard, "hard state was loaded again meanwhile"
+        if self._ledger.relief is not None and self._publications:
+            self._ledger.relief(self)
         return self._ledger._writer.submit(
             self._records, self._publications, self._trims, can_wait=can_wait
         )
@@ -146,6 +153,9 @@ class Ledger:
             on_failure=self._recover,
             value_of=self._sealing.value_of,
         )
+        #: Called with each transaction that appends, right before it is committed, to make room in
+        #: the backlogs that it makes too long; None while no backlog has a limit.
+        self.relief: Callable[[Transaction], None] | None = None
         #: Publishes that `check_room` refuses.
         self.refusals = self._writer.refusals
         #: Bytes that must be freed before so many can be published; see `Writer.shortage`.

@@ -9,6 +9,7 @@ import typer
 
 from fanlog import times
 from fanlog.cli import options
+from fanlog.cli.backlog_options import BACKLOG_SETTINGS
 from fanlog.cli.exports import ExportOptions
 from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill, flag
 from fanlog.cli.options import LABEL_HELP, Remote, SubscriptionName
@@ -37,6 +38,7 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -58,6 +60,7 @@ _OPTION_LABELS = (
     *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
     *(LABEL_PUSH_RATE, LABEL_PUSH_BREAKER_FAILURES),
     *(LABEL_PUSH_BREAKER_WAIT, LABEL_PUSH_BREAKER_MAX_WAIT),
+    *sorted(BACKLOG_LABELS),
 )
 #: Options that say how is pushed.
 _PUSH_OPTIONS = (
@@ -306,6 +309,7 @@ SETTINGS: tuple[Row, ...] = (
             ("bytes", LABEL_MAX_OUTSTANDING_BYTES),
         )
     ),
+    *BACKLOG_SETTINGS,
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),
     Setting(

@@ -18,6 +18,7 @@ from fanlog.core.agenda import AgendaTable
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
+from fanlog.core.drops import Drops
 from fanlog.core.identities import Identities
 from fanlog.core.patterns import Patterns
 from fanlog.core.records import (
@@ -32,6 +33,7 @@ from fanlog.core.records import (
     CursorChunk,
     CursorHead,
     DedupEntry,
+    DropRecord,
     ExportProgress,
     ExportRecord,
     FormerTopicRecord,
@@ -99,6 +101,8 @@ class HardState:
         self.addresses = AddressTable()
         #: What messages of each partition ask for.
         self.agendas = AgendaTable()
+        #: What backlog policies dropped, by subscription or snapshot and partition.
+        self.drops: dict[tuple[int, PartitionId], Drops] = {}
 
     @classmethod
     def load(
@@ -227,10 +231,16 @@ class HardState:
                 self._apply_agenda(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
+            case DropRecord(owner=owner, partition=partition, drops=drops):
+                _put(self.drops, (owner, partition), drops)
             case AccountRecord() | ScopePolicyRecord() | RoleRecord() | SecretRecord():
                 self.identities.apply(record)
             case _:
                 assert_never(record)
+
+    def drop_removal(self, owner: int, partitions: Iterable[PartitionId]) -> list[Record]:
+        """The records that forget what was dropped of shares, or of cursors of a snapshot."""
+        return [DropRecord(owner, p, None) for p in partitions if (owner, p) in self.drops]
 
     def _missing_heads(self) -> list[CursorHead]:
         """The heads that a pattern lacks in topics that it matches: they were lost with the disk.

@@ -63,6 +63,10 @@ ORIGINAL_ID: Final = "fanlog-original-message-id"
 TOPIC: Final = "fanlog-topic"
 #: The key slot of a message that is delivered to the consumer that has it.
 KEY_SLOT: Final = "fanlog-slot"
+#: The part of all messages that the sample has which a delivered message is in.
+SAMPLE_RATE: Final = "fanlog-sample-rate"
+#: On a message of the service itself that says what a sample left out: how many messages.
+SAMPLE_SUMMARY: Final = "fanlog-sample-summary"
 
 #: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
@@ -89,7 +93,7 @@ PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, PUBLISHER, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
-        *(TOPIC, KEY_SLOT),
+        *(TOPIC, KEY_SLOT, SAMPLE_RATE, SAMPLE_SUMMARY),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
     }
@@ -132,6 +136,22 @@ LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
 #: Messages, and bytes, that may be outstanding over all consumers; 0 for no limit.
 LABEL_MAX_OUTSTANDING_MESSAGES: Final = "fanlog-max-outstanding-messages"
 LABEL_MAX_OUTSTANDING_BYTES: Final = "fanlog-max-outstanding-bytes"
+#: What happens when the backlog is full (`fanlog.model.backlog_policy`); its limits, in messages,
+#: bytes and seconds; and the parts of them at which it is told to be high, and low again.
+LABEL_BACKLOG_POLICY: Final = "fanlog-backlog-policy"
+LABEL_BACKLOG_MESSAGES: Final = "fanlog-backlog-messages"
+LABEL_BACKLOG_BYTES: Final = "fanlog-backlog-bytes"
+LABEL_BACKLOG_AGE: Final = "fanlog-backlog-age"
+LABEL_BACKLOG_HIGH: Final = "fanlog-backlog-high"
+LABEL_BACKLOG_LOW: Final = "fanlog-backlog-low"
+#: Whether it may push back; what it does if not; and for how many seconds a publish waits first.
+LABEL_BACKLOG_CRITICAL: Final = "fanlog-backlog-critical"
+LABEL_BACKLOG_FALLBACK: Final = "fanlog-backlog-fallback"
+LABEL_BACKLOG_BLOCK: Final = "fanlog-backlog-block"
+#: The subscriptions that it shares its limits with.
+LABEL_BACKLOG_GROUP: Final = "fanlog-backlog-group"
+#: How often, in seconds, a message says what was sampled out.
+LABEL_BACKLOG_SUMMARIES: Final = "fanlog-backlog-summaries"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.
@@ -147,6 +167,8 @@ LABEL_PUBLISH_BYTES_BURST: Final = "fanlog-publish-bytes-burst"
 WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
 #: An answer's remark on the request.
 HINT: Final = "fanlog-hint"
+#: How full the fullest backlog of a topic is, from 0 to 1.
+PRESSURE: Final = "fanlog-pressure"
 COMPATIBILITY: Final = "fanlog-compatibility"
 #: The effect of a seek: messages reopened, the publish time of the first, messages acknowledged.
 REOPENED: Final = "fanlog-reopened"

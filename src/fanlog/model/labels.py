@@ -36,6 +36,7 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
 from fanlog.model.label_values import check_whole
 from fanlog.model.push_settings import check_push_settings
 from fanlog.model.resources import (
@@ -75,6 +76,7 @@ SETTING_LABELS = frozenset(
         *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
         *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
         *push_settings.LABELS,
+        *BACKLOG_LABELS,
     }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}

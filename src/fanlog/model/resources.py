@@ -13,6 +13,7 @@ from typing import Final, Literal, NewType, cast, get_args
 
 from fanlog import limits
 from fanlog.model import attributes, names
+from fanlog.model.backlog_policy import BacklogPolicy, backlog_policy_of
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -390,6 +391,11 @@ class Subscription:
             int(labels.get(attributes.LABEL_MAX_OUTSTANDING_MESSAGES, 0)),
             int(labels.get(attributes.LABEL_MAX_OUTSTANDING_BYTES, 0)),
         )
+
+    @property
+    def backlog_policy(self) -> BacklogPolicy | None:
+        """What happens when its backlog is full; None where it has no limits."""
+        return backlog_policy_of(self.labels)
 
     @property
     def push_timeout_s(self) -> int:

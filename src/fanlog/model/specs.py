@@ -33,6 +33,7 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import check_backlog
 from fanlog.model.fairness import check_fairness
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
@@ -171,6 +172,11 @@ class SubscriptionSpec:
             export_field=self._export_field,
         )
         self._check_at_most_once()
+        check_backlog(
+            self.labels,
+            has_dead_letters=self.dead_letter is not None,
+            export_field=self._export_field,
+        )
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "

@@ -191,8 +191,47 @@ SUBSCRIPTION_COUNTERS = {
         ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
         ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
         ("purged", "fanlog_purged", "Messages that purges acknowledged."),
+        (
+            "backlog_high",
+            "fanlog_backlog_high",
+            "Times that the backlog went above its high mark.",
+        ),
+        ("backlog_low", "fanlog_backlog_low", "Times that it was down at its low mark again."),
+        (
+            "pushed_back",
+            "fanlog_pushed_back",
+            "Publishes refused because the subscription pushes back.",
+        ),
+        ("blocked", "fanlog_publishes_blocked", "Publishes that waited for it to come further."),
     )
 }
+
+PRESSURE = (
+    Family(
+        "fanlog_dropped",
+        "counter",
+        "Messages that a full backlog let go of, by reason: limit, age, sample, dead-letter.",
+        ("subscription", "reason"),
+    ),
+    Family(
+        "fanlog_pressure",
+        "gauge",
+        "How full the backlog of a subscription with limits is, 0 to 1.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_topic_pressure",
+        "gauge",
+        "How full the fullest backlog of a topic is, 0 to 1; of those with limits.",
+        ("topic",),
+    ),
+    Family(
+        "fanlog_sample_rate",
+        "gauge",
+        "The part of its messages that a subscription with a sample gets.",
+        SUBSCRIPTION,
+    ),
+)
 
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
@@ -332,6 +371,7 @@ SECTIONS = {
     "The broker": BROKER,
     "The lake": LAKE,
     "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
+    "Backlogs with limits": PRESSURE,
     "Push subscriptions": PUSH,
     "Connections": TRANSPORT,
     "Callers, with `--auth required`": ACCESS,

@@ -11,10 +11,13 @@ from google.protobuf.empty_pb2 import Empty
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.parts import Placed
+from fanlog.broker.pressure.pressure import TOLD_ABOVE
 from fanlog.model import names
+from fanlog.model.attributes import PRESSURE
 from fanlog.server.calls import SHORT_FORM_METADATA, Call, maker_of, metadata_of
 from fanlog.server.methods import Method, method, method_with_call
 from fanlog.server.permissions import PUBLISH
+from fanlog.server.remarks import Remarks
 from fanlog.wire import paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 
@@ -28,7 +31,18 @@ async def publish(broker: Broker, raw: bytes, call: Call) -> bytes:
         placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
     else:
         placed = await broker.publish(publish.topic, publish.body)
+    if broker.pressure.has_bounds:
+        call.set_trailing_metadata(_pressure(broker, publish.topic))
     return _write_answer(placed, publish.body.count)
+
+
+def _pressure(broker: Broker, topic_name: str) -> Remarks:
+    """How full the fullest backlog of a topic is, where that is worth telling."""
+    topic = broker.hard.catalog.find_topic(topic_name)
+    gauge = None if topic is None else broker.pressure.of_topic(topic)
+    if gauge is None or gauge <= TOLD_ABOVE:
+        return ()
+    return ((PRESSURE, f"{gauge:.3f}"),)
 
 
 def _write_answer(placed: Sequence[Placed], count: int) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records as package
+from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.hard_state import HardState
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
@@ -30,6 +31,7 @@ from fanlog.core.records import (
     CursorHead,
     DamagedRecord,
     DedupEntry,
+    DropRecord,
     EpochProgress,
     ExportProgress,
     ExportRecord,
@@ -248,6 +250,7 @@ SCOPE = ScopePolicy(
 ROLE = CustomRole(name="roles/custom.reader", permissions=("pubsub.topics.get",))
 SECRET = Secret(name="ack-ids", text="00ff", boot=3)
 
+DROPS = Drops({"age": BIG}, (DropStretch("age", 1, BIG, 3, 1.5, 2.0),), ((5, 1), (9, 0)))
 STORED: list[Record] = [
     AccountRecord(ACCOUNT.id, ACCOUNT),
     ScopePolicyRecord(SCOPE.scope, SCOPE),
@@ -290,6 +293,7 @@ STORED: list[Record] = [
     AddressRecord(P, 3, BitMap64(range(7, 900))),
     AgendaChunk(P, 9, 1, BitMap64(range(65_536, 66_000))),
     TenantChunk(P, BIG, 1, BitMap64(range(65_536, 66_000))),
+    DropRecord(7, P, DROPS),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
@@ -323,6 +327,7 @@ REMOVED: list[Record] = [
     AddressRecord(P, 3, None),
     AgendaChunk(P, 9, 1, None),
     TenantChunk(P, BIG, 1, None),
+    DropRecord(7, P, None),
     RequestRecord(3, digest_of("r"), None, 0.0),
     JobRecord(JOB.name, None),
     ScheduleRecord(SCHEDULE.name, None),

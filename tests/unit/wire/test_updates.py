@@ -292,7 +292,11 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
             InvalidArgument,
             (
                 "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
-                "it knows fanlog-assignment, fanlog-dead-letter, fanlog-delivery, "
+                "it knows fanlog-assignment, fanlog-backlog-age, fanlog-backlog-block, "
+                "fanlog-backlog-bytes, fanlog-backlog-critical, fanlog-backlog-fallback, "
+                "fanlog-backlog-group, fanlog-backlog-high, fanlog-backlog-low, "
+                "fanlog-backlog-messages, fanlog-backlog-policy, fanlog-backlog-summaries, "
+                "fanlog-dead-letter, fanlog-delivery, "
                 "fanlog-dependency-policy, fanlog-dependency-timeout, fanlog-expired, "
                 "fanlog-fairness, "
                 "fanlog-max-outstanding-bytes, fanlog-max-outstanding-messages, "

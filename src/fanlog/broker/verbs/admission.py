@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.keying import Keying
+from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.retention.room import Room
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
@@ -30,6 +31,7 @@ class PublishAdmission:
     _schemas: Schemas
     _keying: Keying
     _room: Room
+    _pressure: Pressure
     _rates: PublishRates
     #: From which pressure on publishes are refused by priority; 0 for never.
     _shed_at: float = 0.0
@@ -42,9 +44,12 @@ class PublishAdmission:
         Raises as `check` does, and:
             RateExceeded: The topic takes no more just now.
             LoadShed: The disk is behind, and others go first.
-            ResourceExhausted: There is no room, see `Ledger.check_room`.
+            ResourceExhausted: There is no room, see `Ledger.check_room`; or a subscription pushes
+                back.
         """
         self._access.check_serving()
+        if self._pressure.has_bounds:
+            await self._pressure.admit(topic_name, len(body.content))
         while True:
             topic, checked = await self._check(topic_name, body, is_now=True)
             if checked.terms is not None:

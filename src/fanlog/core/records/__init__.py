@@ -24,6 +24,7 @@ from fanlog.core.records.catalog import (
     TopicRecord,
 )
 from fanlog.core.records.codec import DamagedRecord, Registry, UnknownRecord, digest_of
+from fanlog.core.records.drops import DropRecord
 from fanlog.core.records.exports import ExportProgress, ExportRecord
 from fanlog.core.records.identities import (
     AccountRecord,
@@ -82,6 +83,7 @@ __all__ = [
     "CursorHead",
     "DamagedRecord",
     "DedupEntry",
+    "DropRecord",
     "EpochProgress",
     "ExportProgress",
     "ExportRecord",
@@ -134,6 +136,7 @@ Record = (
     | SinkRecord
     | IdentityRecord
     | AnyScheduleRecord
+    | DropRecord
 )
 
 #: Every class of the union.

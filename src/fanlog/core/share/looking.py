@@ -77,6 +77,29 @@ class Looking:
         """How many messages before `end` are neither acknowledged nor passed over."""
         return len(self.cursor.open_offsets(end) - self._open.passed_over)
 
+    def backlog_count(self, end: Offset) -> int:
+        """How many messages before `end` are a backlog: those that the filter has judged, if any.
+
+        Ends may be ahead of what is committed.
+        """
+        if self._open.routed_to < end or self._open.passed_over:
+            return self.open_count(min(end, self._open.routed_to))
+        return self.cursor.open_before(end)
+
+    def free_offsets(self, end: Offset) -> BitMap64:
+        """The messages before `end` that are judged and open, and that nobody has.
+
+        One that is leased, or acknowledged ahead of an earlier one of its key, is not among them;
+        nor is one on its way to be a dead letter.
+        """
+        found = self.cursor.open_offsets(min(end, self._open.routed_to)) - self._open.passed_over
+        return found - self._soft.taken - self._soft.backlog.outstanding
+
+    @property
+    def returned(self) -> BitMap64:
+        """Messages that came back from a delivery. Not to be changed."""
+        return self._soft.failures.returned
+
     def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
         """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
         return self._open.ahead(start, end, matching)

@@ -491,8 +491,6 @@ class Share(Looking):
         change = self._acknowledge(acked, below=floor, keeping=kept)
         return self._soft.finish(Decision(self.state.cursor_records(change)))
 
-    # Administration.
-
     def purge(self, end: Offset) -> Decision:
         """Acknowledge everything below `end`, outstanding messages included: their leases are over.
 
@@ -539,15 +537,18 @@ class Share(Looking):
 
     def free(self, offsets: BitMap64) -> BitMap64:
         """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
-        view = self._open.view
-        unacked = BitMap64(offset for offset in offsets if offset not in view)
+        unacked = offsets - self._open.view.acknowledged(offsets)
         return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     def discard(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that are `free`, even before earlier ones of their keys."""
-        offsets = self.free(offsets)
+        return self.relieve(self.free(offsets))
+
+    def relieve(self, offsets: BitMap64) -> Decision:
+        """As `discard`, for some of `free_offsets`: it leaves gaps, and changes no order."""
         decision = Decision(count=len(offsets))
-        decision.records += self._acked_records(offsets | self._soft.drop(offsets))
+        if offsets:
+            decision.records += self._acked_records(offsets | self._soft.leave(offsets))
         return self._soft.finish(decision)
 
     # Private: messages that lapsed.

@@ -259,9 +259,13 @@ class SoftState:
     def drop(self, gone: BitMap64) -> BitMap64:
         """Forget messages, in whichever part; return early acknowledgements that become hard."""
         self.leases.release(gone)
+        self.forwarding -= gone
+        return self.leave(gone)
+
+    def leave(self, gone: BitMap64) -> BitMap64:
+        """As `drop`, for messages that nobody has."""
         self.delayed.discard(gone)
         self.depending.forget(gone)
-        self.forwarding -= gone
         self.failures.forget(gone)
         return self.backlog.drop(gone)
 

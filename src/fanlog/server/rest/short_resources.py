@@ -212,8 +212,8 @@ def _setting_labels(
         raise InvalidArgument(f"labels: must be a JSON object, not {json_in.kind(given)}")
     for name, (label, kind) in known.items():
         if body.get(name) is not None:
-            check_kind(name, body[name], kind)
-            found[label] = str(body[name])
+            check_kind(name, body[name], *((float, int) if kind is float else (kind,)))
+            found[label] = shapes.label_value(body[name])
             if given.get(label, found[label]) != found[label]:
                 raise InvalidArgument(f"{name}: the label {label} says otherwise; give one of them")
     return found, given

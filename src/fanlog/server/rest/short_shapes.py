@@ -10,6 +10,17 @@ from fanlog.model.attributes import (
     DELIVER_AT,
     DEPENDS_ON,
     LABEL_ASSIGNMENT,
+    LABEL_BACKLOG_AGE,
+    LABEL_BACKLOG_BLOCK,
+    LABEL_BACKLOG_BYTES,
+    LABEL_BACKLOG_CRITICAL,
+    LABEL_BACKLOG_FALLBACK,
+    LABEL_BACKLOG_GROUP,
+    LABEL_BACKLOG_HIGH,
+    LABEL_BACKLOG_LOW,
+    LABEL_BACKLOG_MESSAGES,
+    LABEL_BACKLOG_POLICY,
+    LABEL_BACKLOG_SUMMARIES,
     LABEL_DELIVERY,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
@@ -35,6 +46,8 @@ from fanlog.model.attributes import (
     TENANT,
     TTL,
 )
+from fanlog.model.backlog_policy import WAYS
+from fanlog.model.json_value import Json
 from fanlog.model.resources import (
     DELIVERIES,
     DEPENDENCY_POLICIES,
@@ -117,6 +130,17 @@ SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
     "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
     "max_outstanding_messages": (LABEL_MAX_OUTSTANDING_MESSAGES, int),
     "max_outstanding_bytes": (LABEL_MAX_OUTSTANDING_BYTES, int),
+    "backlog_policy": (LABEL_BACKLOG_POLICY, str),
+    "backlog_messages": (LABEL_BACKLOG_MESSAGES, int),
+    "backlog_bytes": (LABEL_BACKLOG_BYTES, int),
+    "backlog_age_seconds": (LABEL_BACKLOG_AGE, int),
+    "backlog_high": (LABEL_BACKLOG_HIGH, float),
+    "backlog_low": (LABEL_BACKLOG_LOW, float),
+    "backlog_critical": (LABEL_BACKLOG_CRITICAL, bool),
+    "backlog_fallback": (LABEL_BACKLOG_FALLBACK, str),
+    "backlog_block_seconds": (LABEL_BACKLOG_BLOCK, int),
+    "backlog_group": (LABEL_BACKLOG_GROUP, str),
+    "backlog_summaries_seconds": (LABEL_BACKLOG_SUMMARIES, int),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -146,6 +170,17 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
     "max_outstanding_messages": integer(0, limits.MAX_OUTSTANDING_MAX),
     "max_outstanding_bytes": integer(0, limits.MAX_OUTSTANDING_MAX),
+    "backlog_policy": {"type": "string", "enum": list(WAYS)},
+    "backlog_messages": integer(1, limits.BACKLOG_LIMIT_MESSAGES_MAX),
+    "backlog_bytes": integer(1, limits.BACKLOG_LIMIT_BYTES_MAX),
+    "backlog_age_seconds": integer(1, int(limits.RETENTION_S_MAX)),
+    "backlog_high": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_low": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_critical": BOOLEAN,
+    "backlog_fallback": {"type": "string", "enum": list(WAYS[:-1])},
+    "backlog_block_seconds": integer(1, limits.BACKLOG_BLOCK_S_MAX),
+    "backlog_group": STRING,
+    "backlog_summaries_seconds": integer(1, limits.BACKLOG_SUMMARIES_S_MAX),
     "dead_letter": record(
         {
             "topic": STRING,
@@ -317,6 +352,21 @@ BACKLOG: dict[str, JsonSchema] = {
     "topics": array(record({"topic": STRING, **_BEHIND})),
     "topics_left_off": _COUNT,
     "detached": BOOLEAN,
+    "pressure": {"type": "number", "minimum": 0, "maximum": 1},
+    "dropped": {"type": "object", "additionalProperties": _COUNT},
+    "dropped_spans": array(
+        record(
+            {
+                "topic": STRING,
+                "reason": STRING,
+                "first_message_id": STRING,
+                "last_message_id": STRING,
+                "messages": _COUNT,
+                "first_time": TIMESTAMP,
+                "last_time": TIMESTAMP,
+            }
+        )
+    ),
 }
 PURGED = {"purged": _COUNT, "outstanding": _COUNT, "dry_run": BOOLEAN}
 _EVENT = {"time": TIMESTAMP, "what": STRING, "reason": STRING, "message_id": STRING}
@@ -385,3 +435,14 @@ VALIDATION: dict[str, JsonSchema] = {
 
 def page_of(key: str, entry: JsonSchema) -> JsonSchema:
     return record({key: array(entry), "next_page_token": STRING}, key)
+
+
+def label_value(value: Json) -> str:
+    """The value of a label, from that of the field that stands for it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def setting_value(kind: type, text: str) -> Json:
+    """The value of a field, from that of the label that it stands for."""
+    found: Json = text == "true" if kind is bool else kind(text)
+    return found
