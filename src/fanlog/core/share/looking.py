@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
 from fanlog.core.addressing import Addressed
 from fanlog.core.attempts import Attempts
-from fanlog.core.cursor import Cursor
+from fanlog.core.cursor import Cursor, Range
 from fanlog.core.redelivery import Delayed
 from fanlog.core.share.decision import ShareStats
 from fanlog.core.share.lease import Lease, LeaseTable
@@ -135,6 +135,29 @@ class Looking:
             return BitMap64()
         open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
         return open_ - self._soft.taken - self._soft.delayed.offsets
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether a failed delivery of any message is counted."""
+        return bool(self.state.attempts)
+
+    def attempts_of(self, offset: Offset) -> int:
+        """Failed deliveries of a message so far, as far as they are counted."""
+        return self.state.attempts[offset]
+
+    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
+        view, end = self._open.until(end)
+        return view.unacked_ranges(start, end)
+
+    def is_open(self, offset: Offset) -> bool:
+        """Whether it is neither acknowledged nor left out by the filter."""
+        return offset not in self._open.view
+
+    def free(self, offsets: BitMap64) -> BitMap64:
+        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
+        unacked = offsets - self._open.view.acknowledged(offsets)
+        return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     @property
     def addressed(self) -> Addressed:

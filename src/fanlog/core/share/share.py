@@ -219,15 +219,6 @@ class Share(Looking):
         self._soft.leases.count_in(window)
 
     @property
-    def has_attempts(self) -> bool:
-        """Whether a failed delivery of any message is counted."""
-        return bool(self.state.attempts)
-
-    def attempts_of(self, offset: Offset) -> int:
-        """Failed deliveries of a message so far, as far as they are counted."""
-        return self.state.attempts[offset]
-
-    @property
     def unplaced(self) -> BitMap64:
         """Leases of before a restart: until `scan` has met them their acknowledgements are early.
 
@@ -525,20 +516,6 @@ class Share(Looking):
         soft.backlog.reopen(opened, busy, soft.delayed.offsets, is_filtered=is_filtered)
         self._open.reopen(opened)
         return soft.finish(decision)
-
-    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
-        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
-        view, end = self._open.until(end)
-        return view.unacked_ranges(start, end)
-
-    def is_open(self, offset: Offset) -> bool:
-        """Whether it is neither acknowledged nor left out by the filter."""
-        return offset not in self._open.view
-
-    def free(self, offsets: BitMap64) -> BitMap64:
-        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
-        unacked = offsets - self._open.view.acknowledged(offsets)
-        return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     def discard(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that are `free`, even before earlier ones of their keys."""
