@@ -13,7 +13,7 @@ are passed over (`fanlog.core.share.open_offsets`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap64
 
