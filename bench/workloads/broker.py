@@ -21,6 +21,7 @@ from bench import (
     official_clients,
     ordinary,
     paced,
+    pressed,
     publishing,
     push_handing,
     pushing,
@@ -490,6 +491,27 @@ BROKER = (
         count=1_000_000,
         is_warmed_up=False,
         # The emulator takes the attribute, and delivers at once.
+        needs_filters=True,
+    ),
+    Workload(
+        name="pressed-10m",
+        measure=pressed.measure,
+        figures=(
+            Figure(
+                key="memory",
+                label="10,000,000 behind, any backlog policy: memory it takes",
+                unit="MiB",
+                target=100,
+            ),
+            *(
+                Figure(key=way, label=f"the same, {way}: CPU of publish, to keep", unit="x")
+                for way in pressed.WAYS[1:]
+            ),
+        ),
+        counted="messages",
+        count=10_000_000,
+        is_warmed_up=False,
+        # The emulator takes the labels, and keeps everything.
         needs_filters=True,
     ),
     Workload(

@@ -27,6 +27,7 @@ from fanlog.auth.issuers import Issuer, parse_issuers
 from fanlog.core.seal_keys import parse_keys
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import durations, names, origins, quotas, rates
+from fanlog.model.pressure import read_pressure
 from fanlog.model.quotas import Quotas, parse_quotas
 from fanlog.model.rates import Rates, parse_rates
 from fanlog.model.resources import DeadLetterDefault
@@ -163,6 +164,8 @@ class Config:
     #: Of so many messages of a topic, one has its deliveries and acknowledgements remembered for
     #: `fanlog message trace`; 0 for none. Failures are remembered of all.
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
+    #: From which pressure on the disk, 0 to 1, publishes are refused by priority; 0 for never.
+    shed_at: float = 0.0
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -421,10 +424,8 @@ def _message_bytes(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    if not _is_integer(value) and not isinstance(value, float):
-        raise ValueError("must be a number of seconds, 0 or more")
-    # Not compared with infinity: an integer may be below it and still too large for a float.
-    if not 0 <= value <= sys.float_info.max:
+    # An integer may be below infinity and still too large for a float.
+    if not (_is_integer(value) or isinstance(value, float)) or not 0 <= value <= sys.float_info.max:
         raise ValueError("must be a number of seconds, 0 or more")
     return float(value)
 
@@ -585,13 +586,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "region": _region,
     "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
     "trace_sample": _sample,
+    "shed_at": read_pressure,
     "drain_s": _seconds,
     "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, read_pressure, _seconds)
 _CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -241,7 +241,7 @@ class ResourceExhausted(FanlogError):
 
 
 class RateExceeded(ResourceExhausted):
-    """A project or a caller has used up a rate; the answer says when to try again."""
+    """A project, a caller or a topic has used up a rate; the answer says when to try again."""
 
     code = "RATE_EXCEEDED"
 
@@ -265,6 +265,24 @@ class WriterBacklogFull(ResourceExhausted):
     """Too many bytes wait for the disk already. Try again in a moment, or publish more slowly."""
 
     code = "WRITER_BACKLOG_FULL"
+
+
+class LoadShed(ResourceExhausted):
+    """The disk is behind, and publishes of low priority are refused first (`shed_at`).
+
+    Try again when the answer says, or publish with a `fanlog-priority`.
+    """
+
+    code = "LOAD_SHED"
+
+
+class BacklogFull(ResourceExhausted):
+    """A critical subscription of the topic is too far behind, and pushes back on publishers.
+
+    Publish again later; its consumers have to come further first.
+    """
+
+    code = "BACKLOG_FULL"
 
 
 class Unavailable(FanlogError):

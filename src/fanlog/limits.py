@@ -52,6 +52,16 @@ DEPENDENCY_TIMEOUT_S_DEFAULT = 300
 DEPENDENCY_TIMEOUT_S_MAX = 31 * 86_400
 #: Messages of a share that do so at a time, some 300 bytes each; more stay in the backlog.
 DEPENDING_MAX = 10_000
+#: Messages that a tenant gets before the next one has its turn.
+TENANT_TURN_MESSAGES = 8
+#: Messages of one answer where tenants are served in turn: each may be in a batch of its own.
+TENANT_ANSWER_MESSAGES_MAX = 256
+#: Tenants of a partition that have turns of their own, some 100 bytes each and 2 a message; more
+#: share the turns of so many.
+TENANTS_MAX = 1_000
+TENANTS_SHARED = 64
+#: Bytes of UTF-8 that the name of a tenant may have.
+TENANT_BYTES_MAX = 256
 #: One part in so many of what is delivered goes to the oldest message, whatever its priority.
 PRIORITY_FLOOR_PART = 8
 
@@ -264,6 +274,18 @@ RUNWAY_COMMIT_BYTES_MAX = 64 * 1024
 RUNWAY_ROOM_BYTES_MIN = 1024 * 1024 * 1024
 #: Publish bytes that may wait for the writer before publishers are pushed back.
 WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
+#: A commit that takes so long says that the disk is as far behind as it can be.
+SHED_COMMIT_S = 5.0
+#: When a publish that was shed may be tried again, at the earliest.
+SHED_RETRY_S_MIN = 0.5
+#: Messages, or bytes, a second that the rate of a topic may be; and that it may take at once.
+PUBLISH_RATE_MAX = 1_000_000_000_000
+#: Messages, or bytes, that a subscription's window may be set to.
+MAX_OUTSTANDING_MAX = 1_000_000_000_000
+#: Messages of the window in the short form; elsewhere there is none.
+MAX_OUTSTANDING_MESSAGES_SHORT = 1_000
+#: How many seconds' worth a topic takes at once, where its burst is not set.
+PUBLISH_BURST_S_DEFAULT = 2
 #: Offsets in one cursor chunk: one roaring container.
 CURSOR_CHUNK_OFFSETS = 65_536
 #: Offsets in one chunk of attempt counts.
@@ -435,6 +457,11 @@ PUSH_CONNECTIONS_MAX = 8_192
 PUSH_BREAKER_FAILURES = 5
 PUSH_BREAKER_OPEN_S_MIN = 1.0
 PUSH_BREAKER_OPEN_S_MAX = 30.0
+#: Both may be set otherwise, up to these.
+PUSH_BREAKER_FAILURES_MAX = 1_000
+PUSH_BREAKER_WAIT_S_MAX = 3_600
+#: Messages a second that a push endpoint may be set to get at most.
+PUSH_RATE_MAX = 1_000_000
 #: Longest that a Retry-After may ask for: like the longest back-off of a policy.
 PUSH_RETRY_AFTER_S_MAX = 600.0
 #: How long an endpoint has to answer, with any ack deadline.
@@ -530,6 +557,23 @@ SCHEDULE_AHEAD_S = DAY_S
 OUTCOME_RETENTION_S = 7 * DAY_S
 #: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
 OUTCOME_BYTES = 256 * 1024
+
+#: Of a backlog policy: its limits, and where its marks are by default, as parts of them.
+BACKLOG_LIMIT_MESSAGES_MAX = 10**12
+BACKLOG_LIMIT_BYTES_MAX = 2**50
+BACKLOG_HIGH_DEFAULT = 0.8
+BACKLOG_LOW_DEFAULT = 0.5
+#: How long a publish may wait for room: less than the 60 s that official clients wait.
+BACKLOG_BLOCK_S_MAX = 50
+BACKLOG_SUMMARIES_S_MAX = 86_400
+#: Stretches of offsets that are remembered of what a subscription's policy dropped in a partition;
+#: drops with a pause of so long between them are two of them.
+DROP_STRETCHES_MAX = 16
+DROP_PAUSE_S = 600.0
+#: Messages that are dropped or looked at in one turn of the loop, where each takes a step.
+RELIEF_STEPS_MAX = 10_000
+#: The smallest sample has one message of 2 to this power.
+SAMPLE_LEVEL_MAX = 20
 
 #: How long SIGTERM waits for open work.
 DRAIN_S = 8.0

@@ -15,9 +15,11 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records
+from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.records import (
     AddressRecord,
     AgendaChunk,
+    DropRecord,
     ForgottenRecord,
     NumbersRecord,
     PlaceRecord,
@@ -29,6 +31,7 @@ from fanlog.core.records import (
     Secret,
     SecretRecord,
     SubscriptionRecord,
+    TenantChunk,
     TopicRecord,
 )
 from fanlog.core.records.schedules import tick_record
@@ -171,12 +174,18 @@ RECORDS = {
         PublisherRecord(PartitionId(2), bytes(range(16)), 3, 2**63 - 1, 7, 1_700_000_000.25),
     ),
     "record-v1-numbers.bin": (
-        "6e" + "00000002" + "000102030405060708090a0b0c0d0e0f" + "0000000000000007",
+        "71" + "00000002" + "000102030405060708090a0b0c0d0e0f" + "0000000000000007",
         NumbersRecord(
             PartitionId(2), bytes(range(16)), 7, 9, 1_700_000_000.25, bytes(range(16, 32))
         ),
     ),
     "record-v1-forgotten.bin": ("66" + "00000002", ForgottenRecord(PartitionId(2), 7, 3)),
+    "record-v1-tenant.bin": (
+        "6e" + "00000002" + "1d6f2c3b4a596877" + "0000000000000001",
+        TenantChunk(
+            PartitionId(2), 0x1D6F2C3B4A596877, 1, BitMap64([65_536, *range(70_000, 71_000)])
+        ),
+    ),
     "record-v1-made-topic.bin": (
         "54" + "0000000000000001",
         TopicRecord(
@@ -205,6 +214,21 @@ RECORDS = {
                 missed="LATEST",
                 is_paused=True,
                 created_s=1_700_000_000.25,
+            ),
+        ),
+    ),
+    "record-v1-drops.bin": (
+        "64" + "0000000000000007" + "00000004",
+        DropRecord(
+            7,
+            PartitionId(4),
+            Drops(
+                {"limit": 3, "sample": 40},
+                (
+                    DropStretch("limit", 10, 13, 3, 1_700_000_000.5, 1_700_000_001.0),
+                    DropStretch("sample", 13, 93, 40, 1_700_000_002.0, 1_700_000_009.25),
+                ),
+                ((13, 1), (93, 0)),
             ),
         ),
     ),

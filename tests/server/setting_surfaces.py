@@ -35,16 +35,27 @@ _SHORT_TEXTS = {
     "fanlog-expired": "expired",
     "fanlog-dependency-policy": "dependency_policy",
     "fanlog-assignment": "assignment",
+    "fanlog-backlog-policy": "backlog_policy",
+    "fanlog-backlog-fallback": "backlog_fallback",
+    "fanlog-backlog-group": "backlog_group",
 }
 _SHORT_NUMBERS = {
     "fanlog-ttl": "message_ttl_seconds",
     "fanlog-dependency-timeout": "dependency_timeout_seconds",
     "fanlog-slots": "slots",
+    "fanlog-backlog-messages": "backlog_messages",
+    "fanlog-backlog-bytes": "backlog_bytes",
+    "fanlog-backlog-age": "backlog_age_seconds",
+    "fanlog-backlog-block": "backlog_block_seconds",
+    "fanlog-backlog-summaries": "backlog_summaries_seconds",
 }
+_SHORT_PARTS = {"fanlog-backlog-high": "backlog_high", "fanlog-backlog-low": "backlog_low"}
+_SHORT_FLAGS = {"fanlog-backlog-critical": "backlog_critical"}
+_SHORT = _SHORT_TEXTS | _SHORT_NUMBERS | _SHORT_PARTS | _SHORT_FLAGS
 _FIXED = ("fanlog-assignment", "fanlog-slots")
 #: What the short form calls what a sentence begins with.
 SHORT_NAMES = {
-    **{f"label {label}": field for label, field in (_SHORT_TEXTS | _SHORT_NUMBERS).items()},
+    **{f"label {label}": field for label, field in _SHORT.items()},
     "dead_letter_policy": "dead_letter",
     "push_config.push_endpoint": "delivery_url",
 }
@@ -55,9 +66,18 @@ _OPTIONS = {
     "fanlog-expired": "--expired",
     "fanlog-dependency-policy": "--dependency-policy",
     "fanlog-slots": "--slots",
+    **{
+        f"fanlog-backlog-{name}": f"--backlog-{name}"
+        for name in ("policy", "fallback", "group", "messages", "bytes", "high", "low")
+    },
 }
-_DURATIONS = {"fanlog-ttl": "--message-ttl", "fanlog-dependency-timeout": "--dependency-timeout"}
+_DURATIONS = {
+    "fanlog-ttl": "--message-ttl",
+    "fanlog-dependency-timeout": "--dependency-timeout",
+    **{f"fanlog-backlog-{name}": f"--backlog-{name}" for name in ("age", "block", "summaries")},
+}
 _FLAGS = {
+    ("fanlog-backlog-critical", "true"): ["--backlog-critical"],
     ("fanlog-assignment", "sticky"): ["--sticky"],
     ("fanlog-ordering", "strict"): ["--strict-order"],
     ("fanlog-dead-letter", "auto"): ["--dead-letter", "auto"],
@@ -144,6 +164,10 @@ class ByShortForm:
                 body[_SHORT_TEXTS[label]] = text
             elif label in _SHORT_NUMBERS and re.fullmatch(r"-?\d+", text):
                 body[_SHORT_NUMBERS[label]] = int(text)
+            elif label in _SHORT_PARTS:
+                body[_SHORT_PARTS[label]] = json.loads(text)
+            elif label in _SHORT_FLAGS and text in ("true", "false"):
+                body[_SHORT_FLAGS[label]] = text == "true"
             else:
                 labels[label] = text
         if labels or ("labels" in settings and not settings["labels"]):

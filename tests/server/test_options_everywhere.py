@@ -124,7 +124,7 @@ NEW = [
     row
     for section in (
         *("Delivery", "Consumers with key slots"),
-        "Time-to-live and dependencies of a subscription",
+        *("Time-to-live and dependencies of a subscription", "Backlog policies"),
     )
     for row in options_page.rows(section)
 ]

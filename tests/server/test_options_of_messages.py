@@ -71,7 +71,12 @@ def test_attributes(server, row):
 
 
 @pytest.mark.parametrize(
-    "row", rows_of("Time-to-live and dependencies of a subscription"), ids=lambda row: row[0][:60]
+    "row",
+    [
+        *rows_of("Time-to-live and dependencies of a subscription"),
+        *rows_of("Backlog policies"),
+    ],
+    ids=lambda row: row[0][:100],
 )
 def test_settings(server, row):
     settings = json.loads(row[0].strip("`").replace("TOPIC", server.topic()))

@@ -15,7 +15,10 @@ from fanlog.errors import FanlogError
 from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEDUP_WINDOW,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -184,7 +187,27 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         push=push,
     )
     spec = _with_settings(spec, random.Random(f"{name} {world.chronicle.at}"))
-    return _with_key_slots(world, spec) if temper.sticky else spec
+    spec = _with_key_slots(world, spec) if temper.sticky else spec
+    spec = _with_window(world, spec) if temper.windows else spec
+    return _with_turns(spec) if temper.tenants else spec
+
+
+def _with_turns(spec: SubscriptionSpec) -> SubscriptionSpec:
+    """Turns of tenants, where there may be any."""
+    if spec.enable_message_ordering or spec.filter or LABEL_ASSIGNMENT in spec.labels:
+        return spec
+    return replace(spec, labels={**spec.labels, LABEL_FAIRNESS: "tenant"})
+
+
+def _with_window(world: World, spec: SubscriptionSpec) -> SubscriptionSpec:
+    """Perhaps a window; by dice of their own, so that the rest stays what it was."""
+    rng = random.Random(f"{world.seed} {spec.name} {world.chronicle.at}: window")
+    if rng.random() >= world.temper.windows:
+        return spec
+    labels = {**spec.labels, LABEL_MAX_OUTSTANDING_MESSAGES: rng.choice(("1", "2", "3", "7"))}
+    if rng.random() < 0.3:
+        labels[LABEL_MAX_OUTSTANDING_BYTES] = rng.choice(("1", "100", "1000"))
+    return replace(spec, labels=labels)
 
 
 def _with_key_slots(world: World, spec: SubscriptionSpec) -> SubscriptionSpec:

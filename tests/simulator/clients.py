@@ -14,7 +14,7 @@ from fanlog.model.ids import message_id
 from fanlog.model.names import subscription_name, topic_name
 from fanlog.model.resources import Offset
 from fanlog.wire.publish import build_body
-from simulator import raw
+from simulator import raw, tenants
 from simulator.chronicle import AckRef, Op, Settle
 from simulator.dedups import Draft
 from simulator.meanings import (
@@ -86,6 +86,8 @@ async def publish(world: World, name: str, count: int, *, is_new: bool = False) 
     for _ in range(count):
         world.published += 1
         draft = _draft(world)
+        if world.temper.tenants:
+            draft = tenants.owned(world, draft)
         messages.append(
             draft if is_new else world.asking.asked(draft, world.clock.wall_ns(), earlier)
         )

@@ -20,6 +20,7 @@ from fanlog.model.resources import Offset, PartitionId, Subscription
 from simulator.calling import called
 from simulator.chronicle import SeekTo, Traced
 from simulator.digest import difference, hard_lines
+from simulator.pressed import is_pressed
 from simulator.world import Lost, World
 
 T = TypeVar("T")
@@ -51,7 +52,8 @@ async def inspector(world: World) -> None:
 
 
 def _some_subscription(broker: Broker, rng: random.Random) -> Subscription | None:
-    found = [s for s in broker.hard.catalog.subscriptions() if not s.detached]
+    present = broker.hard.catalog.subscriptions()
+    found = [s for s in present if not (s.detached or is_pressed(s.name))]
     return rng.choice(found) if found else None
 
 

@@ -10,6 +10,8 @@ from fanlog.broker import sweeper
 from fanlog.broker.delivery import dead_lettering, partition_filters
 from fanlog.broker.retention import retention
 from fanlog.broker.tiering import lake_tiers
+from fanlog.core.share import Share
+from simulator import tenants
 from simulator.world import World
 
 #: What a broker has when nobody makes it other.
@@ -52,6 +54,12 @@ def limited(world: World) -> Iterator[None]:
             (partition_filters, "SEGMENT_OFFSETS"): rng.choice((1, 10)),
             (partition_filters, "STEP_OFFSETS"): rng.choice((1, 5)),
             (dead_lettering, "LETTERS_MAX"): rng.choice((1, 3)),
+        }
+    if temper.tenants:
+        patched |= {
+            (limits, "TENANT_TURN_MESSAGES"): 1,
+            (limits, "TENANT_ANSWER_MESSAGES_MAX"): 3,
+            (Share, "lease"): tenants.watched(world, Share.lease),
         }
     if temper.sinks:
         patched |= {

@@ -1,6 +1,6 @@
 """Planted bugs: small patches of the real code, each of which some checker must notice.
 
-Each names the number of seeds within which `python -m simulator --mutants` and the tests find it.
+They prove that the simulator bites. Each names the number of seeds within which it is found.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from simulator import (
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
+    pressure_mutants,
     replay_mutants,
     schedule_mutants,
     sequence_mutants,
@@ -55,7 +56,9 @@ from simulator import (
     sink_mutants,
     slot_mutants,
     surface_mutants,
+    tenant_mutants,
     term_mutants,
+    window_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
@@ -68,6 +71,7 @@ __all__ = [
     "leaving_mutants",
     "mutant",
     "planted",
+    "pressure_mutants",
     "replay_mutants",
     "schedule_mutants",
     "sequence_mutants",
@@ -75,8 +79,10 @@ __all__ = [
     "sink_mutants",
     "slot_mutants",
     "surface_mutants",
+    "tenant_mutants",
     "term_mutants",
-]
+    "window_mutants",
+]  # fmt: skip
 
 
 # Answers.
@@ -136,9 +142,6 @@ def _(load: Any) -> Any:
         return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
-
-
-# Leases and order.
 
 
 @mutant("a seek leaves leases as they are", 200, (LeaseTable, "clear"), (SoftState, "forget"))

@@ -25,6 +25,7 @@ from fanlog.model.resources import Offset, PartitionId, Subscription, Subscripti
 from fanlog.server.calls import EVERYBODY
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
+from simulator import probes
 from simulator.chronicle import AckRef, Delivered, Op, Settle
 from simulator.life import Life
 from simulator.meanings import slot_of
@@ -139,6 +140,13 @@ def parsed(
         attributes = dict(one.message.attributes)
         said_topic = attributes.pop(names_of.TOPIC, None)
         said_slot = attributes.pop(names_of.KEY_SLOT, None)
+        said_rate = attributes.pop(names_of.SAMPLE_RATE, None)
+        world.broken += world.pressed.said(
+            ref.subscription,
+            offset,
+            said_rate,
+            world.handed_out.get((ref.subscription, ref.partition), ()),
+        )
         said = one.message.data, one.message.ordering_key, attributes
         if message is None or (message.data, message.key, message.attributes) != said:
             world.broken.append(
@@ -177,6 +185,8 @@ def _write_down(
         decided_s = world.chronicle.decided_s[generation]
         handed_out = world.handed_out.setdefault((first.subscription, first.partition), set())
         handed_out.update(ref.offset for ref, _ in leased)
+        if world.temper.windows:
+            probes.check_windows(world)
         world.chronicle.deliver(
             Delivered(
                 at=world.chronicle.at,

@@ -69,6 +69,26 @@ def check_bounds(world: World) -> None:
             )
 
 
+def check_windows(world: World) -> None:
+    """P8: no more is outstanding than the window of a subscription, which is as it was made."""
+    life = world.life
+    if life is None or not life.is_serving:
+        return
+    hard = life.broker.hard
+    for subscription in hard.catalog.subscriptions():
+        most, _ = subscription.window
+        if not most:
+            continue
+        # Counted by the leases there are, and not as the broker counts.
+        leases = [one for share in hard.shares_of(subscription) for one in share._soft.leases]
+        held = sum(len(lease.open) for lease in leases)
+        if held > most:
+            world.broken.append(
+                f"P8: {held} messages of subscription {subscription.id} are outstanding, and its "
+                f"window has {most}"
+            )
+
+
 def check_nothing_is_held(world: World) -> None:
     """P8: once everything is acknowledged and swept, no cursor and no log holds anything back.
 

@@ -34,7 +34,7 @@ from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
 from simulator.sequences import is_numbered
 from simulator.settles import Settles
-from simulator.singles import is_single
+from simulator.singles import is_apart
 from simulator.tracing import traced_rightly
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
@@ -137,7 +137,7 @@ class Replay:
                 new_topics += self._topic_changed(change)
         for change in committed.changes:
             if isinstance(change, SubscriptionRecord) and not (
-                is_single(change.subscription) or is_numbered(change.subscription)
+                is_apart(change.subscription) or is_numbered(change.subscription)
             ):
                 self._subscription_changed(entry, committed, change)
         new = {partition for topic in new_topics for partition in topic.partitions}

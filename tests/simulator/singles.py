@@ -21,6 +21,7 @@ from simulator.calling import called, insist
 from simulator.chronicle import Chronicle, Committed, Delivered, Message
 from simulator.clients import pull, settle
 from simulator.network import Stream
+from simulator.pressed import is_pressed
 from simulator.world import Lost, World
 
 #: No pattern of a world matches these names, and no admin knows them.
@@ -144,6 +145,11 @@ def is_single(resource: object) -> bool:
     """Whether a topic or a subscription is judged here, and not by ledgers: sending settles."""
     name = getattr(resource, "name", "")
     return str(name).rpartition("/")[2].startswith(f"{PREFIX}-")
+
+
+def is_apart(resource: object) -> bool:
+    """Whether it is judged here or with backlogs that have limits (`simulator.pressers`)."""
+    return is_single(resource) or is_pressed(str(getattr(resource, "name", "")))
 
 
 def _has_its_key(topics: Mapping[int, str], message: Message) -> Iterable[str]:

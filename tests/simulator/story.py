@@ -16,6 +16,7 @@ from typing import Any
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
 from fanlog.model import endpoints
+from fanlog.model.attributes import LABEL_BACKLOG_POLICY
 from fanlog.model.resources import Subscription
 from simulator import faults, probes, schedulers, surfaces
 from simulator.admins import admin, change_filter, settle_in
@@ -35,6 +36,7 @@ from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
+from simulator.pressers import presser
 from simulator.schedulers import scheduler
 from simulator.sequences import is_numbered, sequencer
 from simulator.singles import single
@@ -80,6 +82,7 @@ async def _plot(world: World) -> None:
         *[sinker] * temper.sinks,
         *[single] * temper.singles,
         *[sequencer] * temper.sequencers,
+        *[presser] * temper.pressers,
         *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
     ]
@@ -190,6 +193,8 @@ async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> Non
     catalog, rng = (await world.up()).broker.hard.catalog, world.rng
     found = [catalog.subscription_by_id(s.id) for s in subscriptions]
     alive = [s for s in found if s is not None and s.push is None and not s.key_slots]
+    # A sample may leave the message out.
+    alive = [s for s in alive if s.labels.get(LABEL_BACKLOG_POLICY) != "sample"]
     waiting = [(s, t) for s in alive if (t := _topics_of(catalog, s))]
     if not waiting:
         return

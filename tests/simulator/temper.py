@@ -23,12 +23,17 @@ DEFAULTS = 0.5
 SINGLES = 0.15
 #: Part of the worlds in which some number their messages.
 SEQUENCERS = 0.2
+PRESSERS = 0.2
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
 #: Share of worlds in which somebody looks.
 INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
 STICKY = 0.2
+#: Part of the worlds in which subscriptions have a window.
+WINDOWS = 0.2
+#: Part of the worlds in which messages are tenants'.
+TENANTS = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -53,6 +58,9 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
         odds = replace(odds, clock_step=0.0)
     temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
+    temper = temper.with_windows(random.Random(f"{seed}: windows"))
+    temper = temper.with_tenants(random.Random(f"{seed}: tenants"))
+    temper = temper.with_pressers(random.Random(f"{seed}: pressers"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -138,6 +146,8 @@ class Temper:
     sequencers: int = 0
     #: So many look at messages, and purge them.
     inspectors: int = 0
+    #: So many have a topic, and a subscription with a backlog policy on it.
+    pressers: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -147,6 +157,10 @@ class Temper:
     terms: float = 0.0
     #: Chance that the streams of a subscription have key slots.
     sticky: float = 0.0
+    #: Chance that a subscription has a window of what is outstanding.
+    windows: float = 0.0
+    #: Chance that a subscription that may serves tenants in turn.
+    tenants: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -271,6 +285,10 @@ class Temper:
         """The same people, and in some worlds such as number their messages."""
         return replace(self, sequencers=rng.choice((1, 2))) if rng.random() < SEQUENCERS else self
 
+    def with_pressers(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as publish more than they read."""
+        return replace(self, pressers=rng.choice((1, 3))) if rng.random() < PRESSERS else self
+
     def with_nack_kinds(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as nack in other ways, too."""
         return replace(self, nack_kinds=True) if rng.random() < NACK_KINDS else self
@@ -284,3 +302,15 @@ class Temper:
             return self
         streams = max(self.streams, rng.choice((2, 3, 4)))
         return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))
+
+    def with_windows(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds subscriptions with a window."""
+        if rng.random() >= WINDOWS:
+            return self
+        return replace(self, windows=rng.choice((0.5, 1.0)))
+
+    def with_tenants(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds messages that are tenants'."""
+        if rng.random() >= TENANTS:
+            return self
+        return replace(self, tenants=1.0)

@@ -52,6 +52,7 @@ from simulator.keeping import Keeping
 from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
+from simulator.pressed import PressedDisk
 from simulator.receivers import Receiver
 from simulator.schedules import Ticks
 from simulator.sinks import Sinks
@@ -106,6 +107,8 @@ class World:
         #: Those who want messages at most once.
         self.singles = 0
         self.sequencers = 0
+        #: Those whose backlogs have limits.
+        self.pressed = PressedDisk(seed)
         self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
@@ -434,6 +437,8 @@ class World:
             self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
+        if self.temper.pressers:
+            self.broken += self.pressed.committed(self, commit, messages)
         if self.temper.schedulers:
             self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():

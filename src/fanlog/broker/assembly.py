@@ -41,6 +41,8 @@ from fanlog.broker.ports import (
     deny_no_forward,
     refuse_push,
 )
+from fanlog.broker.pressure.pressure import Pressure
+from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -76,6 +78,7 @@ from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.publish_rates import PublishRates
 from fanlog.core.recent_events import RecentEvents
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
@@ -111,6 +114,8 @@ class BrokerSettings:
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
     #: Of so many messages of a partition, one has its deliveries remembered; 0 for none.
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
+    #: From which pressure on publishes are refused, those of low priority first; 0 for never.
+    shed_at: float = 0.0
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -157,7 +162,11 @@ def build_broker(
     """
     rules, quotas = settings.rules, settings.quotas
     tells = outcome_body is not None
-    metrics = Metrics(published_to={} if tells else None, latencies={} if tells else None)
+    metrics = Metrics(
+        published_to={} if tells else None,
+        latencies={} if tells else None,
+        crossings=[] if tells else None,
+    )
     definitions = Definitions(examiner or AtOnce())
 
     # The one road to state.
@@ -218,14 +227,24 @@ def build_broker(
         *(topics, quotas, rules, check_endpoint),
     )
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
+    relief = Relief(
+        *(ledger, clock, metrics, shares),
+        *(filtering, decisions, backlogs.weigh),
+        *(recent, contents),
+    )
+    pressure = Pressure(ledger, clock, metrics, relief)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
-    admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
+    publish_rates = PublishRates()
+    admission = PublishAdmission(
+        *(ledger, clock, access, schemas, keying, room),
+        *(pressure, publish_rates, settings.shed_at),
+    )
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
+    sink = Sink(ledger, clock, metrics, access, room, pressure, schemas, keying, stages, contents)
 
     return Broker(
         clock=clock,
@@ -243,10 +262,13 @@ def build_broker(
         movers=Movers(),
         admission=admission,
         numbering=Numbering(ledger, clock, metrics, gaps),
+        publish_rates=publish_rates,
         tiers=tiers,
         spare=spare,
         retention=retention,
         room=room,
+        relief=relief,
+        pressure=pressure,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
             *(subscriptions, sink, retention, spare, tiers, due_times),

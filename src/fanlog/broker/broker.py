@@ -43,6 +43,8 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
 from fanlog.broker.ports import ForwardDenial
+from fanlog.broker.pressure.pressure import Pressure
+from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -76,6 +78,7 @@ from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
+from fanlog.core.publish_rates import PublishRates
 from fanlog.core.recent_events import RecentEvents
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
@@ -119,11 +122,16 @@ class Broker:
     #: Of messages that are to be published.
     admission: PublishAdmission
     numbering: Numbering
+    #: Of topics that have one.
+    publish_rates: PublishRates
     # Retention and tiers.
     tiers: Tiers
     spare: Spare
     retention: Retention
     room: Room
+    # Backlogs with limits.
+    relief: Relief
+    pressure: Pressure
     sweeper: Sweeper
     # The verbs of resources.
     topics: Topics
@@ -176,6 +184,7 @@ class Broker:
         await self.sink.start()
         await self.outcomes.start()
         self.ticking.start()
+        self.relief.start()
         self.sweeper.start()
 
     def drain(self) -> None:
@@ -187,6 +196,7 @@ class Broker:
         """Finish the work that was begun; everything answered is durable when this returns."""
         self.drain()
         await self.ticking.stop()
+        await self.relief.stop()
         await self.sweeper.stop()
         await self.sink.stop()
         await self.filtering.stop()
@@ -221,6 +231,7 @@ class Broker:
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
             InvalidArgument: A message cannot stand in the order of the topic.
+            RateExceeded: The topic takes no more just now.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         topic, body = await self.admission.admit(topic_name, body)
@@ -310,6 +321,7 @@ class Broker:
         finally:
             if timer is not None:
                 timer.cancel()
+            feed.leave(credit)
             self.detach(subscription, feed)
         if not deliveries:
             await self.ledger.sync()

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fanlog.core.share import Decision
+from fanlog.core.watermark import Crossing
 from fanlog.log.batch import Body
-from fanlog.model.outcomes import Latencies
+from fanlog.model.outcomes import CrossingOutcome, Latencies
 from fanlog.model.resources import PartitionId, SubscriptionId
 
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -70,12 +71,28 @@ class SubscriptionMetrics:
     untransformed: int = 0
     #: Key slots that went from one stream to another.
     slot_moves: int = 0
+    #: Times that a consumer got nothing because the subscription's window was full.
+    window_full: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.
     reopened: int = 0
     #: Messages that purges acknowledged.
     purged: int = 0
+    #: Messages that a full backlog let go of, by reason; and how often it became high, and low.
+    dropped: dict[str, int] = field(default_factory=dict)
+    backlog_high: int = 0
+    backlog_low: int = 0
+    #: Publishes refused, or kept waiting, because this backlog was high.
+    pushed_back: int = 0
+    blocked: int = 0
+
+    def count_crossing(self, crossing: Crossing) -> None:
+        """The backlog became high, or is low again."""
+        if crossing == "high":
+            self.backlog_high += 1
+        else:
+            self.backlog_low += 1
 
 
 @dataclass(slots=True)
@@ -105,6 +122,8 @@ class Metrics:
     #: `OutcomeTelling`, which takes them out again. None where outcomes are not told.
     published_to: dict[PartitionId, list[int]] | None = None
     latencies: dict[SubscriptionId, Latencies] | None = None
+    #: Marks that backlogs crossed of late, for the same.
+    crossings: list[CrossingOutcome] | None = None
 
     def count_commit(self, size_bytes: int, messages: int, seconds: float) -> None:
         self.commit_seconds.observe(seconds)

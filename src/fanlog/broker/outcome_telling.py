@@ -113,6 +113,7 @@ class OutcomeTelling:
             published, self._metrics.published_to = self._metrics.published_to, {}
             told.topics = self._topic_outcomes(published or {})
             told.subscriptions, self._removed = self._removed, []
+            told.crossings, self._metrics.crossings = self._metrics.crossings or [], []
             await self._look_at_subscriptions(told, published or {})
             try:
                 await self._publish(told)

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable
 
 from fanlog import limits
-from fanlog.errors import DiskFull, HotLogFull, ResourceExhausted, WriterBacklogFull
+from fanlog.errors import DiskFull, HotLogFull, LoadShed, ResourceExhausted, WriterBacklogFull
 
 log = logging.getLogger("fanlog.broker")
 
 #: Why a publish may be refused, as errors.
-REASONS = (DiskFull, HotLogFull, WriterBacklogFull)
+REASONS = (DiskFull, HotLogFull, WriterBacklogFull, LoadShed)
 
 
 class Refusals:
@@ -34,8 +34,7 @@ class Refusals:
         try:
             self._check(size_bytes)
         except ResourceExhausted as refusal:
-            reason = refusal.code.lower()
-            self.counts[reason] = self.counts.get(reason, 0) + 1
+            reason = self.count(refusal)
             if self._refused_bytes is None:
                 log.warning("action=publishing_refused reason=%s error=%s", reason, refusal.message)
             # Whole epochs of a sink are larger; the broker serves again when a publish fits.
@@ -43,6 +42,12 @@ class Refusals:
             raise
         if self._refused_bytes is not None:
             self.degraded()
+
+    def count(self, refusal: ResourceExhausted) -> str:
+        """Count a refusal; gives its reason."""
+        reason = refusal.code.lower()
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        return reason
 
     def degraded(self) -> str:
         """Why publishing is refused now, as a sentence; empty while it is not."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
@@ -26,14 +26,16 @@ from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Writer
+from fanlog.core import shedding
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.core.sealing import Opening, Sealing
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, LoadShed
 from fanlog.log.api import Log, Trim
 from fanlog.log.batch import Body
 from fanlog.model.resources import Offset, PartitionId, TopicId
+from fanlog.model.terms import Terms
 
 log = logging.getLogger("fanlog.broker")
 
@@ -77,6 +79,11 @@ class Transaction:
                 return self._ends[partition]
         return self._ledger._writer.assigned.get(partition, 0)
 
+    @property
+    def publications(self) -> Sequence[Publication]:
+        """What it appends."""
+        return self._publications
+
     def trim(self, trims: Sequence[Trim]) -> None:
         """Remove messages at the start of partitions."""
         assert not self._trims, "a transaction trims once"
@@ -95,6 +102,8 @@ class Transaction:
         state is loaded again in any case.
         """
         assert self._hard is self._ledger.hard, "hard state was loaded again meanwhile"
+        if self._ledger.relief is not None and self._publications:
+            self._ledger.relief(self)
         return self._ledger._writer.submit(
             self._records, self._publications, self._trims, can_wait=can_wait
         )
@@ -144,6 +153,9 @@ class Ledger:
             on_failure=self._recover,
             value_of=self._sealing.value_of,
         )
+        #: Called with each transaction that appends, right before it is committed, to make room in
+        #: the backlogs that it makes too long; None while no backlog has a limit.
+        self.relief: Callable[[Transaction], None] | None = None
         #: Publishes that `check_room` refuses.
         self.refusals = self._writer.refusals
         #: Bytes that must be freed before so many can be published; see `Writer.shortage`.
@@ -260,6 +272,20 @@ class Ledger:
             WriterBacklogFull: Too much waits for the disk already.
         """
         self.refusals.check(size_bytes)
+
+    def check_pressure(self, shed_at: float, terms: Terms | None) -> None:
+        """Refuse a publish of low priority while the writer or the disk is behind.
+
+        Raises:
+            LoadShed: See `fanlog.core.shedding`.
+        """
+        commit_s = self._writer.commit_s
+        found = shedding.pressure(self._writer.waiting_bytes, commit_s)
+        try:
+            shedding.check(shed_at, terms, found, commit_s)
+        except LoadShed as refusal:
+            self.refusals.count(refusal)
+            raise
 
     def forget_room(self) -> None:
         """Some messages were freed: measure the room again when it is next asked for."""

@@ -90,6 +90,17 @@ class Writer:
         self._load_ends()
 
     @property
+    def waiting_bytes(self) -> int:
+        """Published bytes that are not on the disk yet."""
+        return self._waiting_bytes
+
+    @property
+    def commit_s(self) -> float:
+        """How long the commit under way has taken; 0 when there is none."""
+        running = self._running
+        return 0.0 if running is None else self._clock.now() - running.started_s
+
+    @property
     def is_idle(self) -> bool:
         return self._running is None and not self._gatherings
 

@@ -30,6 +30,8 @@ _COLUMNS = (
     "depending",
     "oldest",
     "lag_messages",
+    "pressure",
+    "dropped",
 )
 
 
@@ -230,6 +232,8 @@ def _behind(one: Any) -> dict[str, Any]:
         "depending": one.depending,
         "oldest": one.oldest_unacked_age.ToJsonString(),
         "lag_messages": one.lag_messages,
+        "pressure": round(getattr(one, "pressure", 0.0), 3),
+        "dropped": sum(getattr(one, "dropped", {}).values()),
     }
 
 

@@ -82,6 +82,10 @@ def publish(
             help="Deliver after the message with this id was acknowledged; may be repeated.",
         ),
     ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Whose they are; subscriptions may serve them in turn."),
+    ] = None,
     remote: Remote,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
@@ -92,7 +96,7 @@ def publish(
     if publisher and attributes.setdefault(PUBLISHER, publisher) != publisher:
         raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
     chunks = _chunks(data, file, is_empty_allowed=bool(attr))
-    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority, depends_on or ())
+    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority, depends_on or (), tenant)
     _check_numbers(attributes, sequence, publisher_epoch)
     output = remote.output
     count = 0
@@ -175,6 +179,7 @@ def _with_terms(
     ttl: str | None,
     priority: int | None,
     depends_on: Sequence[str],
+    tenant: str | None,
 ) -> dict[str, str]:
     """Attributes with those that the options stand for."""
     from fanlog.model import term_attributes as terms
@@ -184,6 +189,7 @@ def _with_terms(
         ttl_s=None if ttl is None else options.duration_s(ttl, "--ttl"),
         priority=priority,
         depends_on=depends_on,
+        tenant=tenant,
     )
     if deliver_at is not None:
         asking[DELIVER_AT] = deliver_at

@@ -198,6 +198,14 @@ class ServeOptions:
             help="Remember deliveries of one message in N for `message trace`; 0 for none.",
         ),
     ] = None
+    shed_at: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PART",
+            help="How full what waits for the disk may be, 0 to 1, before publishes are refused,"
+            " those of low priority first; 0, the default, for no such refusals.",
+        ),
+    ] = None
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None

@@ -9,8 +9,9 @@ import typer
 
 from fanlog import times
 from fanlog.cli import options
+from fanlog.cli.backlog_options import BACKLOG_SETTINGS
 from fanlog.cli.exports import ExportOptions
-from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill
+from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill, flag
 from fanlog.cli.options import LABEL_HELP, Remote, SubscriptionName
 from fanlog.cli.output import ranges, resource, with_created
 from fanlog.errors import InvalidArgument
@@ -21,15 +22,23 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
+    LABEL_PUSH_BREAKER_FAILURES,
+    LABEL_PUSH_BREAKER_MAX_WAIT,
+    LABEL_PUSH_BREAKER_WAIT,
+    LABEL_PUSH_RATE,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -44,9 +53,19 @@ _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
 _OPTION_LABELS = (
+    LABEL_FAIRNESS,
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
     *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
     *(LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_START, LABEL_SCHEMA_REVISION),
+    *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
+    *(LABEL_PUSH_RATE, LABEL_PUSH_BREAKER_FAILURES),
+    *(LABEL_PUSH_BREAKER_WAIT, LABEL_PUSH_BREAKER_MAX_WAIT),
+    *sorted(BACKLOG_LABELS),
+)
+#: Options that say how is pushed.
+_PUSH_OPTIONS = (
+    *("push_body", "push_timeout", "push_rate", "push_breaker_failures"),
+    *("push_breaker_wait", "push_breaker_max_wait"),
 )
 
 
@@ -129,6 +148,11 @@ SETTINGS: tuple[Row, ...] = (
         create="With --sticky, how many slots keys are put in: 1 to 256; 64 by default.",
         kind=int | None,
         read=lambda count, _: str(count),
+    ),
+    Setting(
+        *("fairness", f"labels.{LABEL_FAIRNESS}"),
+        create="Serve tenants in turn, by the attribute fanlog-tenant of messages.",
+        metavar="tenant",
     ),
     Setting(
         *("exactly_once", "enable_exactly_once_delivery"),
@@ -225,6 +249,29 @@ SETTINGS: tuple[Row, ...] = (
         read=_read_timeout,
     ),
     Setting(
+        *("push_rate", f"labels.{LABEL_PUSH_RATE}"),
+        "Messages a second that an endpoint gets at most; no limit by default.",
+        kind=int | None,
+        read=lambda count, _: str(count),
+    ),
+    clearing(*("no_push_rate", f"labels.{LABEL_PUSH_RATE}"), "As many as it takes.", "push_rate"),
+    Setting(
+        *("push_breaker_failures", f"labels.{LABEL_PUSH_BREAKER_FAILURES}"),
+        "Failures without a success after which an endpoint is left alone; 5 by default.",
+        kind=int | None,
+        read=lambda count, _: str(count),
+    ),
+    Setting(
+        *("push_breaker_wait", f"labels.{LABEL_PUSH_BREAKER_WAIT}"),
+        "For how long at first: 1s to 1h; 1s by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
+        *("push_breaker_max_wait", f"labels.{LABEL_PUSH_BREAKER_MAX_WAIT}"),
+        "For how long at most: 1s to 1h; 30s by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
         *("message_ttl", f"labels.{LABEL_TTL}"),
         "Do not deliver messages that were deliverable for so long, unless they have a time-to-live"
         " of their own: 1s to 31d.",
@@ -250,6 +297,19 @@ SETTINGS: tuple[Row, ...] = (
         "What becomes of messages that have waited so long; deliver by default.",
         metavar="deliver|dead-letter",
     ),
+    *(
+        Setting(
+            *(f"max_outstanding_{unit}", f"labels.{label}"),
+            f"How many {unit} all consumers together may hold; 0 for any number, the default.",
+            kind=int | None,
+            read=lambda count, _: str(count),
+        )
+        for unit, label in (
+            ("messages", LABEL_MAX_OUTSTANDING_MESSAGES),
+            ("bytes", LABEL_MAX_OUTSTANDING_BYTES),
+        )
+    ),
+    *BACKLOG_SETTINGS,
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),
     Setting(
@@ -294,8 +354,9 @@ def create(
     dead_letter = given["dead_letter"]
     if given["max_attempts"] is not None and dead_letter is None:
         raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
-    if given["push"] is None and (given["push_body"], given["push_timeout"]) != (None, None):
-        raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
+    how = [flag(name) for name in _PUSH_OPTIONS if given[name] is not None]
+    if given["push"] is None and how:
+        raise InvalidArgument(f"{' and '.join(how)} need --push, to say where to")
     fill(request, "create", SETTINGS, given, remote)
     if dead_letter == "auto":
         request.labels[LABEL_DEAD_LETTER] = "auto"

@@ -13,7 +13,13 @@ from fanlog.cli.options import LABEL_HELP, Remote, TopicName
 from fanlog.cli.output import resource, with_created
 from fanlog.errors import InvalidArgument
 from fanlog.model import durations
-from fanlog.model.attributes import LABEL_ORDERING
+from fanlog.model.attributes import (
+    LABEL_ORDERING,
+    LABEL_PUBLISH_BURST,
+    LABEL_PUBLISH_BYTES_BURST,
+    LABEL_PUBLISH_BYTES_RATE,
+    LABEL_PUBLISH_RATE,
+)
 from fanlog.model.resources import TOPIC_ORDERINGS
 
 if TYPE_CHECKING:
@@ -31,6 +37,24 @@ _RETENTION = {
     "nobody": "none: messages are kept for as long as subscriptions need them",
 }
 
+_RATES = (
+    (
+        *("publish_rate", LABEL_PUBLISH_RATE),
+        "Messages a second that may be published; no limit by default.",
+    ),
+    (
+        *("publish_burst", LABEL_PUBLISH_BURST),
+        "Messages that may be published at once; those of two seconds by default.",
+    ),
+    (
+        *("publish_bytes_rate", LABEL_PUBLISH_BYTES_RATE),
+        "Bytes a second that may be published; no limit by default.",
+    ),
+    (
+        *("publish_bytes_burst", LABEL_PUBLISH_BYTES_BURST),
+        "Bytes that may be published at once; those of two seconds by default.",
+    ),
+)
 
 SETTINGS = (
     Setting(
@@ -53,6 +77,14 @@ SETTINGS = (
         create="Order of its messages: by their ordering keys (default), by publisher, all of them,"
         " or none. For good.",
         metavar="|".join(TOPIC_ORDERINGS),
+    ),
+    *(
+        row
+        for name, label, text in _RATES
+        for row in (
+            Setting(name, f"labels.{label}", text, kind=int | None, read=lambda n, _: str(n)),
+            clearing(f"no_{name}", f"labels.{label}", f"Without --{name.replace('_', '-')}.", name),
+        )
     ),
     Setting("encoding", create="How they conform to it: json or binary.", kind=str, default="json"),
     Setting(
@@ -85,10 +117,10 @@ def create(topic: TopicName, remote: Remote, **given: Any) -> None:
 
     request = types.Topic(name=remote.topic(topic))
     fill(request, "create", SETTINGS, given, remote)
-    # The labels were put in last, over that of the option.
-    ordering = given["ordering"]
-    if request.labels.get(LABEL_ORDERING, ordering) != ordering and ordering is not None:
-        raise InvalidArgument(f"--label {LABEL_ORDERING} says otherwise; give one of them")
+    # The labels were put in last, over those of the options.
+    for name, label, *_ in (("ordering", LABEL_ORDERING), *_RATES):
+        if given[name] is not None and request.labels[label] != str(given[name]):
+            raise InvalidArgument(f"--label {label} says otherwise; give one of them")
     if given["schema"] is not None:
         encoding = options.one_of(given["encoding"], ENCODINGS, "--encoding")
         request.schema_settings.encoding = encoding

@@ -78,6 +78,7 @@ class Client(Connection):
         publisher: str | None = None,
         sequence: int | None = None,
         publisher_epoch: int | None = None,
+        tenant: str | None = None,
     ) -> list[str]:
         """Publish and return the message ids in order; the messages are durable by then.
 
@@ -91,6 +92,7 @@ class Client(Connection):
             sequence: The number of the first one among all of its publisher; the others count on.
                 A number that was published before is not published again.
             publisher_epoch: A publisher that counts anew has a higher one.
+            tenant: Whose they are: subscriptions may serve tenants in turn.
         """
         asking = terms.attributes_for(
             delay_s=delay_s,
@@ -98,6 +100,7 @@ class Client(Connection):
             ttl_s=ttl_s,
             priority=priority,
             depends_on=depends_on,
+            tenant=tenant,
         )
         request = types.PublishRequest(topic=topic, messages=messages)
         for message in request.messages if asking else ():

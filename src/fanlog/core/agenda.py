@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pyroaring import BitMap64
 
 from fanlog.core.places import Places
-from fanlog.core.records import AgendaChunk, PlaceRecord
-from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
+from fanlog.core.records import AgendaChunk, PlaceRecord, TenantChunk
+from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX, TENANTS_MAX, TENANTS_SHARED
 from fanlog.model.resources import Offset, PartitionId
 from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms
 
@@ -38,7 +38,10 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class Agenda:
     """The agenda of one partition."""
 
-    __slots__ = ("_chunks", "_heap", "keyed", "partition", "pending", "places", "unread", "urgent")
+    __slots__ = (
+        *("_chunks", "_heap", "_tenant_chunks", "keyed", "partition", "pending", "places"),
+        *("tenanted", "tenants", "unread", "urgent"),
+    )
 
     def __init__(self, partition: PartitionId) -> None:
         self.partition = partition
@@ -50,13 +53,17 @@ class Agenda:
         self.unread = BitMap64()
         #: Messages with a priority above 0, by it; the highest first.
         self.urgent: dict[int, BitMap64] = {}
+        #: Messages of tenants, by the number of the tenant; and those of any.
+        self._tenant_chunks: dict[tuple[int, int], BitMap64] = {}
+        self.tenants: dict[int, BitMap64] = {}
+        self.tenanted = BitMap64()
         self._heap: list[int] = []
         #: Where messages stand that were, or are, held back behind a gap.
         self.places = Places()
 
     @property
     def is_empty(self) -> bool:
-        return not self._chunks and not self.places
+        return not (self._chunks or self._tenant_chunks or self.places)
 
     @property
     def is_settling(self) -> bool:
@@ -66,8 +73,11 @@ class Agenda:
 
     # Hard state.
 
-    def apply(self, record: AgendaChunk) -> None:
+    def apply(self, record: AgendaChunk | TenantChunk) -> None:
         """Change hard state. The only method that does."""
+        if isinstance(record, TenantChunk):
+            self._apply_tenant(record)
+            return
         key = record.listing, record.chunk
         before, after = self._chunks.get(key, _NONE), record.offsets or _NONE
         if record.offsets is None:
@@ -92,8 +102,40 @@ class Agenda:
         if not self.urgent[record.listing]:
             del self.urgent[record.listing]
 
-    def add(self, base: Offset, terms: Terms) -> Iterator[AgendaChunk]:
+    def _apply_tenant(self, record: TenantChunk) -> None:
+        tenant, key = record.tenant, (record.tenant, record.chunk)
+        before, after = self._tenant_chunks.get(key, _NONE), record.offsets or _NONE
+        if record.offsets is None:
+            self._tenant_chunks.pop(key, None)
+        else:
+            self._tenant_chunks[key] = record.offsets
+        added, gone = after - before, before - after
+        offsets = self.tenants.setdefault(tenant, BitMap64())
+        offsets |= added
+        offsets -= gone
+        self.tenanted |= added
+        self.tenanted -= gone
+        if not offsets:
+            del self.tenants[tenant]
+
+    def _add_tenants(self, base: Offset, terms: Terms) -> Iterator[TenantChunk]:
+        column = terms.column(TermKind.TENANT)
+        found: defaultdict[tuple[int, int], list[Offset]] = defaultdict(list)
+        known = set(self.tenants)
+        for index, number in zip(column.indexes, column.values, strict=True):
+            if number not in known and len(known) >= TENANTS_MAX:
+                # One too many to have turns of its own.
+                number = 1 + number % TENANTS_SHARED
+            known.add(number)
+            found[number, (base + index) // CURSOR_CHUNK_OFFSETS].append(base + index)
+        for (tenant, chunk), offsets in found.items():
+            listed = self._tenant_chunks.get((tenant, chunk), _NONE) | BitMap64(offsets)
+            yield TenantChunk(self.partition, tenant, chunk, listed)
+
+    def add(self, base: Offset, terms: Terms) -> Iterator[AgendaChunk | TenantChunk]:
         """The records that note what messages from `base` on ask for."""
+        if TermKind.TENANT in terms.columns:
+            yield from self._add_tenants(base, terms)
         found: defaultdict[tuple[int, int], list[Offset]] = defaultdict(list)
         for kind, index, value in terms:
             if kind is TermKind.DELAY or kind is TermKind.DELIVER_AT:
@@ -125,8 +167,13 @@ class Agenda:
             if listing == PENDING and not listed.issubset(self.pending):
                 yield AgendaChunk(self.partition, PENDING, chunk, (listed & self.pending) or None)
 
-    def trim(self, start: Offset) -> Iterator[AgendaChunk | PlaceRecord]:
+    def trim(self, start: Offset) -> Iterator[AgendaChunk | PlaceRecord | TenantChunk]:
         """The records that forget offsets below `start`, which the log does not have any more."""
+        for (tenant, chunk), listed in list(self._tenant_chunks.items()):
+            if chunk * CURSOR_CHUNK_OFFSETS < start and listed.min() < start:
+                kept = listed.copy()
+                kept.remove_range(0, start)
+                yield TenantChunk(self.partition, tenant, chunk, kept or None)
         yield from self.places.trim(self.partition, start)
         for (listing, chunk), listed in list(self._chunks.items()):
             if chunk * CURSOR_CHUNK_OFFSETS < start and listed.min() < start:
@@ -134,8 +181,10 @@ class Agenda:
                 kept.remove_range(0, start)
                 yield AgendaChunk(self.partition, listing, chunk, kept or None)
 
-    def remove(self) -> Iterator[AgendaChunk | PlaceRecord]:
+    def remove(self) -> Iterator[AgendaChunk | PlaceRecord | TenantChunk]:
         """The records that forget all of it."""
+        for tenant, chunk in list(self._tenant_chunks):
+            yield TenantChunk(self.partition, tenant, chunk, None)
         yield from self.places.remove(self.partition)
         for listing, chunk in list(self._chunks):
             yield AgendaChunk(self.partition, listing, chunk, None)
@@ -211,7 +260,7 @@ class AgendaTable:
         """Messages that are held back behind gaps, over all partitions."""
         return sum(len(agenda.places.held) for agenda in self._by_partition.values())
 
-    def apply(self, record: AgendaChunk | PlaceRecord) -> Sequence[Offset]:
+    def apply(self, record: AgendaChunk | PlaceRecord | TenantChunk) -> Sequence[Offset]:
         """Change hard state. The only method that does.
 
         Returns messages that were held back and have their place now.
@@ -242,16 +291,20 @@ class AgendaTable:
         places = Places() if agenda is None else agenda.places
         return places.place(partition, anchor, offsets)
 
-    def add(self, partition: PartitionId, base: Offset, terms: Terms) -> list[AgendaChunk]:
+    def add(
+        self, partition: PartitionId, base: Offset, terms: Terms
+    ) -> list[AgendaChunk | TenantChunk]:
         """The records that note what messages ask for; see `Agenda.add`."""
         return list((self.find(partition) or Agenda(partition)).add(base, terms))
 
-    def trim(self, partition: PartitionId, start: Offset) -> list[AgendaChunk | PlaceRecord]:
+    def trim(
+        self, partition: PartitionId, start: Offset
+    ) -> list[AgendaChunk | PlaceRecord | TenantChunk]:
         """The records that forget what the log does not have any more."""
         agenda = self.find(partition)
         return [] if agenda is None else list(agenda.trim(start))
 
-    def remove(self, partition: PartitionId) -> list[AgendaChunk | PlaceRecord]:
+    def remove(self, partition: PartitionId) -> list[AgendaChunk | PlaceRecord | TenantChunk]:
         """The records that forget a partition, which is dropped."""
         agenda = self._by_partition.get(partition)
         return [] if agenda is None else list(agenda.remove())

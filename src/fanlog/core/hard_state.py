@@ -18,6 +18,7 @@ from fanlog.core.agenda import AgendaTable
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
+from fanlog.core.drops import Drops
 from fanlog.core.identities import Identities
 from fanlog.core.patterns import Patterns
 from fanlog.core.publishers import Gap, PublisherTable
@@ -33,6 +34,7 @@ from fanlog.core.records import (
     CursorChunk,
     CursorHead,
     DedupEntry,
+    DropRecord,
     ExportProgress,
     ExportRecord,
     ForgottenRecord,
@@ -59,6 +61,7 @@ from fanlog.core.records import (
     ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
+    TenantChunk,
     TickRecord,
     TopicRecord,
     Trimmed,
@@ -112,6 +115,8 @@ class HardState:
         self.agendas = AgendaTable()
         #: The publishers that number their messages.
         self.publishers = PublisherTable()
+        #: What backlog policies dropped, by subscription or snapshot and partition.
+        self.drops: dict[tuple[int, PartitionId], Drops] = {}
 
     @classmethod
     def load(
@@ -246,14 +251,20 @@ class HardState:
                 self._apply_address(record)
             case PublisherRecord() | NumbersRecord() | ForgottenRecord():
                 self.publishers.apply(record)
-            case AgendaChunk() | PlaceRecord():
+            case AgendaChunk() | PlaceRecord() | TenantChunk():
                 self._apply_agenda(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
+            case DropRecord(owner=owner, partition=partition, drops=drops):
+                _put(self.drops, (owner, partition), drops)
             case AccountRecord() | ScopePolicyRecord() | RoleRecord() | SecretRecord():
                 self.identities.apply(record)
             case _:
                 assert_never(record)
+
+    def drop_removal(self, owner: int, partitions: Iterable[PartitionId]) -> list[Record]:
+        """The records that forget what was dropped of shares, or of cursors of a snapshot."""
+        return [DropRecord(owner, p, None) for p in partitions if (owner, p) in self.drops]
 
     def _missing_heads(self) -> list[CursorHead]:
         """The heads that a pattern lacks in topics that it matches: they were lost with the disk.
@@ -284,7 +295,7 @@ class HardState:
         for share in self.shares_on(record.partition):
             share.address(self.addresses.view(share.settings.id, record.partition))
 
-    def _apply_agenda(self, record: AgendaChunk | PlaceRecord) -> None:
+    def _apply_agenda(self, record: AgendaChunk | PlaceRecord | TenantChunk) -> None:
         known = self.agendas.find(record.partition)
         placed = self.agendas.apply(record)
         agenda = self.agendas.find(record.partition)

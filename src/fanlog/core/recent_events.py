@@ -25,6 +25,9 @@ from fanlog.model.resources import Offset, PartitionId, SubscriptionId
 
 DELIVERED, ACKNOWLEDGED = "delivered", "acknowledged"
 DEAD_LETTERED, REDRIVEN, COPIED, PURGED = "dead-lettered", "redriven", "copied", "purged"
+DROPPED = "dropped"
+#: The same, of all messages between two offsets.
+DROPPED_RUN = "dropped in a run"
 _NOTHING: Mapping[Offset, str] = {}
 
 
@@ -126,6 +129,33 @@ class RecentEvents:
         ends = BitMap64([span[0], span[1] - 1])
         self._add(now, owner, partition, PURGED, ends, "with all that was unacknowledged then")
 
+    def note_dropped(
+        self, now: float, owner: SubscriptionId, partition: PartitionId, offsets: BitMap64, why: str
+    ) -> None:
+        """Remember that a full backlog let go of messages.
+
+        A run that goes on where the last entry ended is one with it: a backlog that stays full
+        drops with every publish. Of many that are scattered, the sample is remembered.
+        """
+        is_run = offsets.max() - offsets.min() + 1 == len(offsets)
+        if not is_run:
+            if len(offsets) > limits.RELIEF_STEPS_MAX // 10:
+                offsets = self._sample(partition, offsets)
+            self._add(now, owner, partition, DROPPED, offsets, why)
+            return
+        start, end = offsets.min(), offsets.max()
+        last = self._entries[-1] if self._entries else None
+        if (
+            last is not None
+            and (last.owner, last.partition, last.what, last.reason)
+            == (owner, partition, DROPPED_RUN, why)
+            and last.offsets.max() + 1 == start
+            and now - last.time_s < limits.DROP_PAUSE_S
+        ):
+            self._cost -= self._entries.pop().cost
+            start = last.offsets.min()
+        self._add(now, owner, partition, DROPPED_RUN, BitMap64([start, end]), why)
+
     def forget(self, now: float) -> None:
         """Forget everything: some of it was decided on top of a commit that failed."""
         self._entries.clear()
@@ -141,14 +171,14 @@ class RecentEvents:
             if entry.owner != owner or entry.partition != partition:
                 continue
             is_of_it = offset in entry.offsets
-            if entry.what == PURGED:
+            if entry.what in (PURGED, DROPPED_RUN):
                 is_of_it = entry.offsets.min() <= offset <= entry.offsets.max()
             if is_of_it:
                 became = entry.became.get(offset, "")
                 found.append(
                     Happened(
                         time_s=entry.time_s,
-                        what=entry.what,
+                        what=DROPPED if entry.what == DROPPED_RUN else entry.what,
                         reason=entry.reason,
                         message_id=became,
                     )

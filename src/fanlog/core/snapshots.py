@@ -55,7 +55,7 @@ def is_of(snapshot: Snapshot, subscription: Subscription) -> bool:
 
 def remove(hard: HardState, snapshot: Snapshot) -> list[Record]:
     """The records that remove a snapshot and its cursors."""
-    records: list[Record] = []
+    records: list[Record] = hard.drop_removal(snapshot.id, snapshot.partitions)
     for partition in snapshot.partitions:
         cursor = hard.cursor_of(snapshot, partition)
         records.append(CursorHead(snapshot.id, partition, None))

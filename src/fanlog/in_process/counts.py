@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fanlog.broker.broker import Broker as Core
+from fanlog.broker.pressure.relief import OVERFLOWN
 from fanlog.in_process.consumer import CallbackConsumer
 from fanlog.model.resources import Subscription
 
@@ -24,7 +25,8 @@ class BrokerCounts:
     nacked: int
     #: Of those acknowledged, messages that a callable filter did not want.
     filtered: int
-    #: Messages that left a subscription without having been delivered: their time-to-live was over.
+    #: Messages that left a subscription without having been delivered: their time-to-live was over,
+    #: or a full backlog had no room for them.
     dropped: int
     #: Messages forwarded to a dead letter topic.
     dead_lettered: int
@@ -64,7 +66,7 @@ async def count(core: Core, consumers: Iterable[CallbackConsumer]) -> BrokerCoun
         acked=sum(one.acknowledged for one in per_subscription),
         nacked=sum(one.nacked for one in per_subscription),
         filtered=sum(one.filtered for one in consumers),
-        dropped=sum(one.lapsed for one in per_subscription),
+        dropped=sum(one.lapsed + _let_go(one.dropped) for one in per_subscription),
         dead_lettered=dead_lettered,
         buffer_size=waiting,
         inflight=inflight + sum(one.claimed for one in consumers),
@@ -72,6 +74,11 @@ async def count(core: Core, consumers: Iterable[CallbackConsumer]) -> BrokerCoun
         subscriptions=len(subscriptions),
         backpressure_active=any(one.is_full for one in consumers),
     )
+
+
+def _let_go(dropped: Mapping[str, int]) -> int:
+    """What a full backlog let go of, by reason; those that became dead letters are there still."""
+    return sum(count for reason, count in dropped.items() if reason != OVERFLOWN)
 
 
 async def unacked(core: Core, subscriptions: Iterable[Subscription]) -> int:

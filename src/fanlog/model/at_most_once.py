@@ -9,6 +9,8 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DELIVERY,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_RETRY,
 )
 from fanlog.model.resources import AT_MOST_ONCE
@@ -53,6 +55,13 @@ def check_at_most_once(
             LABEL_ASSIGNMENT in labels,
             "a slot stays with its stream while messages of it are outstanding, and none ever is",
         ),
+        **{
+            f"label {label}": (
+                labels.get(label, "0") != "0",
+                "messages are acknowledged when they are sent, so that none is outstanding",
+            )
+            for label in (LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES)
+        },
         "push_config.push_endpoint": (
             forwards,
             "a forward copies and acknowledges in one commit, which is once and never twice",

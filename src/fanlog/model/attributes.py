@@ -37,7 +37,9 @@ DELIVER_AT: Final = "fanlog-deliver-at"
 TTL: Final = "fanlog-ttl"
 PRIORITY: Final = "fanlog-priority"
 DEPENDS_ON: Final = "fanlog-depends-on"
-TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON)
+#: Whose message it is: some subscriptions serve tenants in turn.
+TENANT: Final = "fanlog-tenant"
+TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON, TENANT)
 #: What is over when a message is copied: dead letters, forwards and replays leave them out.
 PASSING: Final = (DELAY, DELIVER_AT, TTL, DEPENDS_ON, *SEQUENCES)
 
@@ -65,6 +67,10 @@ ORIGINAL_ID: Final = "fanlog-original-message-id"
 TOPIC: Final = "fanlog-topic"
 #: The key slot of a message that is delivered to the consumer that has it.
 KEY_SLOT: Final = "fanlog-slot"
+#: The part of all messages that the sample has which a delivered message is in.
+SAMPLE_RATE: Final = "fanlog-sample-rate"
+#: On a message of the service itself that says what a sample left out: how many messages.
+SAMPLE_SUMMARY: Final = "fanlog-sample-summary"
 
 #: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
@@ -91,7 +97,7 @@ PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, PUBLISHER, *SEQUENCES, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
-        *(TOPIC, KEY_SLOT),
+        *(TOPIC, KEY_SLOT, SAMPLE_RATE, SAMPLE_SUMMARY),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
     }
@@ -107,6 +113,8 @@ LABEL_DELIVERY: Final = "fanlog-delivery"
 #: Gives each stream key slots of its own, with the value `sticky`; and how many there are.
 LABEL_ASSIGNMENT: Final = "fanlog-assignment"
 LABEL_KEY_SLOTS: Final = "fanlog-slots"
+#: Has tenants served in turn, with the value `tenant`.
+LABEL_FAIRNESS: Final = "fanlog-fairness"
 LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
 #: How many seconds messages behind a gap in their publisher's numbers are held back at most; and
@@ -119,6 +127,12 @@ LABEL_RETRY: Final = "fanlog-retry"
 LABEL_PUSH_BODY: Final = "fanlog-push-body"
 #: Says how many seconds an endpoint has to answer.
 LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
+#: Messages a second that are sent to an endpoint at most.
+LABEL_PUSH_RATE: Final = "fanlog-push-rate"
+#: The circuit breaker: failures that open it; seconds that it is open at first, and at most.
+LABEL_PUSH_BREAKER_FAILURES: Final = "fanlog-push-breaker-failures"
+LABEL_PUSH_BREAKER_WAIT: Final = "fanlog-push-breaker-wait"
+LABEL_PUSH_BREAKER_MAX_WAIT: Final = "fanlog-push-breaker-max-wait"
 #: The time-to-live, in seconds, of messages that have none of their own.
 LABEL_TTL: Final = "fanlog-ttl"
 #: What becomes of messages whose time-to-live is over: `drop`, or `dead-letter`.
@@ -127,16 +141,42 @@ LABEL_EXPIRED: Final = "fanlog-expired"
 #: then: `deliver`, or `dead-letter`.
 LABEL_DEPENDENCY_TIMEOUT: Final = "fanlog-dependency-timeout"
 LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
+#: Messages, and bytes, that may be outstanding over all consumers; 0 for no limit.
+LABEL_MAX_OUTSTANDING_MESSAGES: Final = "fanlog-max-outstanding-messages"
+LABEL_MAX_OUTSTANDING_BYTES: Final = "fanlog-max-outstanding-bytes"
+#: What happens when the backlog is full (`fanlog.model.backlog_policy`); its limits, in messages,
+#: bytes and seconds; and the parts of them at which it is told to be high, and low again.
+LABEL_BACKLOG_POLICY: Final = "fanlog-backlog-policy"
+LABEL_BACKLOG_MESSAGES: Final = "fanlog-backlog-messages"
+LABEL_BACKLOG_BYTES: Final = "fanlog-backlog-bytes"
+LABEL_BACKLOG_AGE: Final = "fanlog-backlog-age"
+LABEL_BACKLOG_HIGH: Final = "fanlog-backlog-high"
+LABEL_BACKLOG_LOW: Final = "fanlog-backlog-low"
+#: Whether it may push back; what it does if not; and for how many seconds a publish waits first.
+LABEL_BACKLOG_CRITICAL: Final = "fanlog-backlog-critical"
+LABEL_BACKLOG_FALLBACK: Final = "fanlog-backlog-fallback"
+LABEL_BACKLOG_BLOCK: Final = "fanlog-backlog-block"
+#: The subscriptions that it shares its limits with.
+LABEL_BACKLOG_GROUP: Final = "fanlog-backlog-group"
+#: How often, in seconds, a message says what was sampled out.
+LABEL_BACKLOG_SUMMARIES: Final = "fanlog-backlog-summaries"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.
 LABEL_ARCHIVE: Final = "fanlog-archive"
+#: Messages a second, and bytes, that may be published to a topic; and how many at once.
+LABEL_PUBLISH_RATE: Final = "fanlog-publish-rate"
+LABEL_PUBLISH_BURST: Final = "fanlog-publish-burst"
+LABEL_PUBLISH_BYTES_RATE: Final = "fanlog-publish-bytes-rate"
+LABEL_PUBLISH_BYTES_BURST: Final = "fanlog-publish-bytes-burst"
 
 # --- Attributes of push configs, metadata of calls, headers of answers --------------------------
 
 WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
 #: An answer's remark on the request.
 HINT: Final = "fanlog-hint"
+#: How full the fullest backlog of a topic is, from 0 to 1.
+PRESSURE: Final = "fanlog-pressure"
 COMPATIBILITY: Final = "fanlog-compatibility"
 #: The effect of a seek: messages reopened, the publish time of the first, messages acknowledged.
 REOPENED: Final = "fanlog-reopened"

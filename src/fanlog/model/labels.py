@@ -8,7 +8,7 @@ from typing import Literal
 
 from fanlog import limits, times
 from fanlog.errors import InvalidArgument
-from fanlog.model import names
+from fanlog.model import names, push_settings
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_ASSIGNMENT,
@@ -18,9 +18,16 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_GAP_TIMEOUT,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
+    LABEL_PUBLISH_BURST,
+    LABEL_PUBLISH_BYTES_BURST,
+    LABEL_PUBLISH_BYTES_RATE,
+    LABEL_PUBLISH_RATE,
     LABEL_PUBLISHER_LIFE,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -31,6 +38,9 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
+from fanlog.model.backlog_policy import BACKLOG_LABELS
+from fanlog.model.label_values import check_whole
+from fanlog.model.push_settings import check_push_settings
 from fanlog.model.resources import (
     DEFAULT_ORDERING,
     DELIVERIES,
@@ -45,15 +55,23 @@ from fanlog.model.resources import (
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset(
+#: Settings of topics, as `SETTING_LABELS` of subscriptions.
+TOPIC_SETTING_LABELS = frozenset(
     {
-        *(LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING),
-        *(LABEL_GAP_TIMEOUT, LABEL_PUBLISHER_LIFE),
+        *(LABEL_PUBLISH_RATE, LABEL_PUBLISH_BURST),
+        *(LABEL_PUBLISH_BYTES_RATE, LABEL_PUBLISH_BYTES_BURST),
     }
 )
+TOPIC_LABELS = TOPIC_SETTING_LABELS | {
+    *(LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING),
+    *(LABEL_GAP_TIMEOUT, LABEL_PUBLISHER_LIFE),
+}
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
-    {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
+    {
+        *(LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
+        LABEL_FAIRNESS,
+    }
 )
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
@@ -61,6 +79,9 @@ SETTING_LABELS = frozenset(
     {
         *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
         *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+        *(LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES),
+        *push_settings.LABELS,
+        *BACKLOG_LABELS,
     }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
@@ -121,7 +142,10 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
     labels of key slots go on meaning something, so they stay.
     """
     for key in sorted(FIXED_LABELS):
-        stays = key in (LABEL_ASSIGNMENT, LABEL_KEY_SLOTS) or before.get(key) == "strict"
+        stays = (
+            key in (LABEL_ASSIGNMENT, LABEL_KEY_SLOTS, LABEL_FAIRNESS)
+            or before.get(key) == "strict"
+        )
         is_removed = key not in after and not stays
         if not is_removed and before.get(key) != after.get(key):
             raise InvalidArgument(
@@ -202,7 +226,13 @@ def check_settings(labels: Mapping[str, str]) -> None:
             f"label {LABEL_PUSH_TIMEOUT}: {names.shown(timeout)} is not a whole number of seconds "
             f"from {least} to {most}"
         )
+    check_push_settings(labels)
     _check_lapses(labels)
+    for label, unit in (
+        (LABEL_MAX_OUTSTANDING_MESSAGES, "number of messages"),
+        (LABEL_MAX_OUTSTANDING_BYTES, "number of bytes"),
+    ):
+        check_whole(labels, label, 0, limits.MAX_OUTSTANDING_MAX, unit)
 
 
 def _check_lapses(labels: Mapping[str, str]) -> None:

@@ -7,7 +7,12 @@ subscription's deliveries. Its data is JSON:
      "topics": [{"topic": ..., "messages": 3, "bytes": 120}],
      "subscriptions": [{"subscription": ..., "delivered": 3, ..., "backlog": 0,
                         "ack_latency_p50_ms": 12.3, "ack_latency_p99_ms": 40.1,
-                        "ack_latencies": [[55, 2], [69, 1]]}]}
+                        "ack_latencies": [[55, 2], [69, 1]]}],
+     "crossings": [{"subscription": ..., "mark": "high", "fill": 0.812,
+                    "time": "2026-11-16T09:30:12.5Z"}]}
+
+Crossings are the marks that backlogs with limits went over, or came down to; without any, they are
+left out.
 
 A large one is split in several messages, each of them whole: no topic and no subscription is in two
 of them. A minute in which the broker started has the messages of both lives; counts add up, and so
@@ -125,6 +130,26 @@ class SubscriptionOutcome:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossingOutcome:
+    """A backlog with limits went above its high mark, or came down to its low one."""
+
+    subscription: str
+    #: `high` or `low`.
+    mark: str
+    #: How full it was then.
+    fill: float
+    time_s: float
+
+    def to_json(self) -> JsonObject:
+        return {
+            "subscription": self.subscription,
+            "mark": self.mark,
+            "fill": round(self.fill, 3),
+            "time": times.of_ns(round(self.time_s * 1e6) * 1_000),
+        }
+
+
 #: The counts of a subscription: they add up.
 COUNTS = tuple(
     one.name
@@ -141,6 +166,7 @@ class Outcomes:
     minute: datetime
     topics: list[TopicOutcome] = field(default_factory=list)
     subscriptions: list[SubscriptionOutcome] = field(default_factory=list)
+    crossings: list[CrossingOutcome] = field(default_factory=list)
 
     def to_messages(self, size_bytes: int = limits.OUTCOME_BYTES) -> list[bytes]:
         """The data of the messages that tell it; none when there is nothing to tell."""
@@ -150,6 +176,7 @@ class Outcomes:
         ]
         rows = [("topics", row) for row in topics]
         rows += [("subscriptions", one.to_json()) for one in self.subscriptions]
+        rows += [("crossings", one.to_json()) for one in self.crossings]
         parts: list[bytes] = []
         waiting: dict[str, list[JsonObject]] = {"topics": [], "subscriptions": []}
         waiting_bytes = 0
@@ -158,7 +185,7 @@ class Outcomes:
             if waiting_bytes and waiting_bytes + row_bytes > size_bytes:
                 parts.append(self._part(waiting))
                 waiting, waiting_bytes = {"topics": [], "subscriptions": []}, 0
-            waiting[kind].append(row)
+            waiting.setdefault(kind, []).append(row)
             waiting_bytes += row_bytes + 1
         return [*parts, self._part(waiting)] if waiting_bytes else []
 
@@ -195,6 +222,15 @@ class Outcomes:
                         latencies=Latencies((int(b), int(n)) for b, n in row["ack_latencies"]),
                     )
                     for row in said["subscriptions"]
+                ],
+                crossings=[
+                    CrossingOutcome(
+                        subscription=row["subscription"],
+                        mark=row["mark"],
+                        fill=float(row["fill"]),
+                        time_s=times.parse(row["time"]).timestamp(),
+                    )
+                    for row in said.get("crossings", ())
                 ],
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -10,13 +10,13 @@ any there is no limit, and no cost.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from fanlog.errors import RateExceeded
+from fanlog.model.token_bucket import TokenBucket
 
 _OWNERS: Final = ("project", "principal")
 _RATES: Final = ("requests", "messages", "bytes")
@@ -74,8 +74,8 @@ class Allowance:
 
     def __init__(self, rates: Rates) -> None:
         self._limits = rates.limits
-        #: By rate and owner: tokens, and as of when. The one used last is last.
-        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        #: By rate and owner. The one used last is last.
+        self._buckets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
         #: Open connections and streams, by owner.
         self._held: dict[str, Counter[Owner]] = {what: Counter() for what in _COUNTS}
         #: By the name of the rate: how much was let in, and requests that were refused.
@@ -106,34 +106,30 @@ class Allowance:
             RateExceeded: Names the rate, and says when to try again.
         """
         amounts = {"requests": requests, "messages": messages, "bytes": size_bytes}
-        taken: list[tuple[tuple[str, str], float, int]] = []
+        taken: list[tuple[tuple[str, str], TokenBucket, int]] = []
         for owner, name in owners_of(project, member):
             for what, amount in amounts.items():
                 rate = f"{owner}.{what}"
                 limit = self._limits.get(rate)
                 if not amount or limit is None:
                     continue
-                left = self._left(rate, name, limit, now_s)
-                holds = max(1.0, limit * BURST_S)
-                needed = min(float(amount), holds)
-                if left < needed:
+                bucket = self._buckets.get((rate, name))
+                if bucket is None:
+                    bucket = TokenBucket(limit, max(1.0, limit * BURST_S), now_s)
+                wait_s = bucket.wait_s(now_s, min(float(amount), bucket.holds))
+                if wait_s > 0.0:
                     self.refusals[rate] += 1
                     raise RateExceeded(
-                        f"{owner} {name!r} has used up its {what}: {rate}={limit} a second",
-                        (needed - left) / limit,
+                        f"{owner} {name!r} has used up its {what}: {rate}={limit} a second", wait_s
                     )
-                taken.append(((rate, name), left - amount, amount))
-        for key, left, amount in taken:
+                taken.append(((rate, name), bucket, amount))
+        for key, bucket, amount in taken:
             self.taken[key[0]] += amount
-            self._buckets[key] = (left, now_s)
+            bucket.take(now_s, amount)
+            self._buckets[key] = bucket
             self._buckets.move_to_end(key)
         while len(self._buckets) > _OWNERS_MAX:
             self._buckets.popitem(last=False)
-
-    def _left(self, rate: str, name: str, limit: int, now_s: float) -> float:
-        holds = max(1.0, limit * BURST_S)
-        left, since_s = self._buckets.get((rate, name), (math.inf, now_s))
-        return min(holds, left + max(0.0, now_s - since_s) * limit)
 
     def enter(self, what: str, owners: Collection[Owner]) -> None:
         """Count one of `connections` or `streams` for all of some owners, or for none.

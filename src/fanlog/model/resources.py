@@ -13,6 +13,7 @@ from typing import Final, Literal, NewType, cast, get_args
 
 from fanlog import limits
 from fanlog.model import attributes, names
+from fanlog.model.backlog_policy import BacklogPolicy, backlog_policy_of
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -150,6 +151,14 @@ class Topic:
     def is_archived(self) -> bool:
         """Whether the archive takes this topic, where there is one."""
         return self.labels.get(attributes.LABEL_ARCHIVE) != "off"
+
+    @property
+    def is_rated(self) -> bool:
+        """Whether there is a limit to what may be published to it."""
+        labels = self.labels
+        return attributes.LABEL_PUBLISH_RATE in labels or (
+            attributes.LABEL_PUBLISH_BYTES_RATE in labels
+        )
 
     @property
     def dedup_window_s(self) -> float:
@@ -322,6 +331,11 @@ class Subscription:
         return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
 
     @property
+    def is_fair(self) -> bool:
+        """Whether tenants are served in turn."""
+        return attributes.LABEL_FAIRNESS in self.labels
+
+    @property
     def key_slots(self) -> int:
         """How many key slots its streams share; 0 when any stream may have any message."""
         if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":
@@ -373,6 +387,26 @@ class Subscription:
     def forwards_overdue(self) -> bool:
         """Whether messages that have waited too long for others become dead letters."""
         return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
+
+    @property
+    def push_rate(self) -> int | None:
+        """Messages a second that its endpoint gets at most; None for no limit."""
+        text = self.labels.get(attributes.LABEL_PUSH_RATE)
+        return None if text is None else int(text)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Messages and bytes that may be outstanding over all consumers; 0 for no limit."""
+        labels = self.labels
+        return (
+            int(labels.get(attributes.LABEL_MAX_OUTSTANDING_MESSAGES, 0)),
+            int(labels.get(attributes.LABEL_MAX_OUTSTANDING_BYTES, 0)),
+        )
+
+    @property
+    def backlog_policy(self) -> BacklogPolicy | None:
+        """What happens when its backlog is full; None where it has no limits."""
+        return backlog_policy_of(self.labels)
 
     @property
     def push_timeout_s(self) -> int:

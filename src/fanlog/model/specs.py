@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, OutOfRange
-from fanlog.model import endpoints, exports, names
+from fanlog.model import endpoints, exports, names, push_settings
 from fanlog.model.at_most_once import check_at_most_once
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
@@ -23,6 +23,8 @@ from fanlog.model.attributes import (
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -31,6 +33,8 @@ from fanlog.model.attributes import (
     LABEL_START,
     LABEL_TTL,
 )
+from fanlog.model.backlog_policy import check_backlog
+from fanlog.model.fairness import check_fairness
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
     SUBSCRIPTION_LABELS,
@@ -42,6 +46,7 @@ from fanlog.model.labels import (
     check_topic_ordering,
     parse_start,
 )
+from fanlog.model.publish_rates import check_publish_rates
 from fanlog.model.resources import (
     DeadLetterPolicy,
     FileExport,
@@ -80,6 +85,7 @@ class TopicSpec:
         check_labels(self.labels, TOPIC_LABELS, "a topic")
         check_topic_ordering(self.labels)
         check_publishers(self.labels)
+        check_publish_rates(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):
@@ -161,7 +167,18 @@ class SubscriptionSpec:
                 )
         self._check_assignment()
         check_settings(self.labels)
+        check_fairness(
+            self.labels,
+            is_ordered=self.enable_message_ordering,
+            filter_=self.filter,
+            export_field=self._export_field,
+        )
         self._check_at_most_once()
+        check_backlog(
+            self.labels,
+            has_dead_letters=self.dead_letter is not None,
+            export_field=self._export_field,
+        )
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
@@ -186,14 +203,15 @@ class SubscriptionSpec:
             has_dead_letters=self.dead_letter is not None,
             has_retry=self.retry is not None,
             forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
-            export_field=(
-                exports.TABLE_FIELD
-                if self.table is not None
-                else exports.FILES_FIELD
-                if self.files is not None
-                else ""
-            ),
+            export_field=self._export_field,
         )
+
+    @property
+    def _export_field(self) -> str:
+        """The field of its export; empty for none."""
+        if self.table is not None:
+            return exports.TABLE_FIELD
+        return "" if self.files is None else exports.FILES_FIELD
 
     def _check_assignment(self) -> None:
         assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)
@@ -263,6 +281,11 @@ class SubscriptionSpec:
                 "reads; what it forwards would come back to it"
             )
         is_timed = LABEL_PUSH_TIMEOUT in self.labels or LABEL_RETRY in self.labels
+        for label in push_settings.LABELS:
+            if label in self.labels:
+                raise InvalidArgument(
+                    f"label {label}: forwarding to a topic makes no request; leave it out"
+                )
         if push.oidc_email or not is_plain or is_timed:
             raise InvalidArgument(
                 f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "
@@ -296,6 +319,10 @@ class SubscriptionSpec:
             f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
             f"label {LABEL_DEPENDENCY_TIMEOUT}": LABEL_DEPENDENCY_TIMEOUT in self.labels,
             f"label {LABEL_DEPENDENCY_POLICY}": LABEL_DEPENDENCY_POLICY in self.labels,
+            **{
+                f"label {label}": self.labels.get(label, "0") != "0"
+                for label in (LABEL_MAX_OUTSTANDING_MESSAGES, LABEL_MAX_OUTSTANDING_BYTES)
+            },
         }
         for name, is_set in meaningless.items():
             if is_set:

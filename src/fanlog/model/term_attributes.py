@@ -14,8 +14,8 @@ from decimal import Decimal
 from fanlog import limits, times
 from fanlog.errors import InvalidArgument
 from fanlog.model import dependencies, names
-from fanlog.model.attributes import DELAY, DELIVER_AT, DEPENDS_ON, PRIORITY, TERMS, TTL
-from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms
+from fanlog.model.attributes import DELAY, DELIVER_AT, DEPENDS_ON, PRIORITY, TENANT, TERMS, TTL
+from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms, tenant_number
 
 #: A number of seconds, to the millisecond.
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?", re.ASCII)
@@ -88,6 +88,7 @@ def attributes_for(
     ttl_s: float | None = None,
     priority: int | None = None,
     depends_on: Sequence[str] = (),
+    tenant: str | None = None,
 ) -> dict[str, str]:
     """The attributes by which a message asks for these; the server checks what they say."""
     found: dict[str, str] = {}
@@ -101,6 +102,8 @@ def attributes_for(
         found[PRIORITY] = str(priority)
     if depends_on:
         found[DEPENDS_ON] = ",".join(depends_on)
+    if tenant is not None:
+        found[TENANT] = tenant
     return found
 
 
@@ -135,6 +138,8 @@ def _entries(
     if DEPENDS_ON in attributes:
         for number in dependencies.parse(index, attributes[DEPENDS_ON]):
             yield TermKind.DEPENDS_ON, number
+    if TENANT in attributes:
+        yield TermKind.TENANT, _tenant(index, attributes[TENANT])
 
 
 def _milliseconds(index: int, name: str, text: str, most_s: float) -> int:
@@ -170,6 +175,13 @@ def _priority(index: int, text: str, ordering_key: str) -> int:
             "of them can go first; leave one of them out"
         )
     return int(text)
+
+
+def _tenant(index: int, text: str) -> int:
+    if not 1 <= len(text.encode()) <= limits.TENANT_BYTES_MAX:
+        rule = f"a name of 1 to {limits.TENANT_BYTES_MAX} bytes of UTF-8 is allowed"
+        raise _refused(index, TENANT, text, rule)
+    return tenant_number(text)
 
 
 def _refused(index: int, name: str, text: str, rule: str) -> InvalidArgument:

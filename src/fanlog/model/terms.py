@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from hashlib import blake2b
 from typing import NamedTuple
 
 
@@ -34,11 +35,21 @@ class TermKind(IntEnum):
     #: Not to be delivered before another message is acknowledged; its message id, as a number.
     #: A message may have several.
     DEPENDS_ON = 5
+    #: Whose message it is: a number of the tenant's name (`tenant_number`).
+    TENANT = 6
 
 
 #: Those that say when a message is due.
 TIMED = (TermKind.DELAY, TermKind.DELIVER_AT)
 PRIORITY_MAX = 9
+#: Numbers below this are of no tenant.
+TENANT_NUMBER_MIN = 1 << 16
+
+
+def tenant_number(name: str) -> int:
+    """The number of a tenant: two names have the same by chance, once in 2**64."""
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return max(int.from_bytes(digest, "little"), TENANT_NUMBER_MIN)
 
 
 class TermColumn(NamedTuple):

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
+from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import endpoints
-from fanlog.model.attributes import LABEL_PUSH_BODY
+from fanlog.model.attributes import (
+    LABEL_DELIVERY,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
+    LABEL_PUSH_BODY,
+)
 from fanlog.model.labels import (
     SETTING_LABELS,
     SNAPSHOT_LABELS,
+    TOPIC_SETTING_LABELS,
     check_fixed_labels,
     check_fixed_ordering,
     check_labels,
 )
 from fanlog.model.resources import (
+    AT_MOST_ONCE,
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,
@@ -28,6 +35,9 @@ from fanlog.model.resources import (
 )
 from fanlog.model.specs import TopicSpec, subscription_spec_of
 
+#: The window that the short form gives to subscriptions that are pulled from.
+_SHORT_WINDOW = str(limits.MAX_OUTSTANDING_MESSAGES_SHORT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUpdate:
@@ -35,11 +45,15 @@ class TopicUpdate:
 
     A part of the schema settings is named `schema_settings.encoding`, one of the storage policy
     `storage_policy.allowed_regions`; the rest of them stays. On a topic without a schema, parts
-    make settings when schema and encoding are among them.
+    make settings when schema and encoding are among them. One label is named
+    `labels.fanlog-publish-rate`; None removes it.
     """
 
     name: str
     changes: Mapping[str, Any]
+    #: Whether labels that are settings stay when `labels` changes without them: in the short form
+    #: they are fields.
+    keeps_settings: bool = False
 
     def apply_to(self, topic: Topic) -> Topic:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
@@ -51,9 +65,21 @@ class TopicUpdate:
         if parts := self._parts_of("storage_policy"):
             policy = replace(changed.storage_policy or StoragePolicy(allowed_regions=()), **parts)
             changed = replace(changed, storage_policy=policy if any(astuple(policy)) else None)
+        changed = replace(changed, labels=self._labels(topic, changed))
         check_fixed_ordering(topic.labels, changed.labels)
         TopicSpec(**{part.name: getattr(changed, part.name) for part in fields(TopicSpec)})
         return changed
+
+    def _labels(self, before: Topic, after: Topic) -> dict[str, str]:
+        kept = {}
+        if self.keeps_settings:
+            kept = {n: v for n, v in before.labels.items() if n in TOPIC_SETTING_LABELS}
+        labels = kept | dict(after.labels)
+        for name, value in self._parts_of("labels").items():
+            labels.pop(name, None)
+            if value is not None:
+                labels[name] = value
+        return labels
 
     def _parts_of(self, field: str) -> dict[str, Any]:
         prefix = f"{field}."
@@ -107,9 +133,22 @@ class SubscriptionUpdate:
                 labels.pop(name, None)
                 if value is None and name == LABEL_PUSH_BODY and _is_web(after):
                     value = self.short_body or None
+                if value is None and name == LABEL_MAX_OUTSTANDING_MESSAGES and self.short_body:
+                    # The default of that form; dropped below where there can be none.
+                    value = _SHORT_WINDOW if after.mode == "pull" else None
                 if value is not None:
                     labels[name] = value
+        if self.short_body:
+            self._drop_window(labels, after)
         return labels
+
+    def _drop_window(self, labels: dict[str, str], after: Subscription) -> None:
+        """Leave out the window that the short form gave, where none is possible any more."""
+        is_named = self.changes.get(f"labels.{LABEL_MAX_OUTSTANDING_MESSAGES}") is not None
+        has_none = after.mode == "export" or labels.get(LABEL_DELIVERY) == AT_MOST_ONCE
+        is_default = labels.get(LABEL_MAX_OUTSTANDING_MESSAGES) == _SHORT_WINDOW
+        if has_none and is_default and not is_named:
+            del labels[LABEL_MAX_OUTSTANDING_MESSAGES]
 
     def _short_labels(self, before: Subscription, after: Subscription) -> dict[str, str]:
         """Labels after an update of the short form, before those that it names one by one."""

@@ -261,6 +261,7 @@ def _broker_settings(config: Config) -> BrokerSettings:
         topic_retention_s=config.topic_retention,
         topic_retention_bytes=_spare_bytes_max(config),
         trace_sample=config.trace_sample,
+        shed_at=config.shed_at,
     )
 
 

@@ -54,7 +54,7 @@ async def peek(broker: Broker, request: pb.PeekRequest) -> pb.PeekResponse:
 async def get_backlog(broker: Broker, request: pb.GetBacklogRequest) -> pb.Backlog:
     name = str(names.parse_subscription(request.subscription))
     subscription, state = await broker.backlogs.describe(name)
-    answer = _backlog_pb(subscription, state)
+    answer = _backlog_pb(broker, subscription, state)
     if request.by_topic:
         _add_topics(broker, answer, state)
     return answer
@@ -68,7 +68,8 @@ async def list_backlogs(broker: Broker, request: pb.ListBacklogsRequest) -> pb.L
     found: list[pb.Backlog] = []
     for one, _ in shown:
         try:
-            found.append(_backlog_pb(*await broker.backlogs.describe(one.name, weighs=False)))
+            described = await broker.backlogs.describe(one.name, weighs=False)
+            found.append(_backlog_pb(broker, *described))
         except SubscriptionNotFound:
             # Deleted while the others were measured.
             continue
@@ -191,7 +192,7 @@ def _peeked_pb(broker: Broker, subscription: Subscription, one: Peeked) -> pb.Pe
     return found
 
 
-def _backlog_pb(subscription: Subscription, state: BacklogState) -> pb.Backlog:
+def _backlog_pb(broker: Broker, subscription: Subscription, state: BacklogState) -> pb.Backlog:
     answer = pb.Backlog(
         subscription=subscription.name,
         messages=state.messages,
@@ -208,7 +209,31 @@ def _backlog_pb(subscription: Subscription, state: BacklogState) -> pb.Backlog:
     )
     answer.oldest_unacked_age.FromMicroseconds(round(state.oldest_age_s * 1e6))
     answer.lag.FromMicroseconds(round(state.lag_s * 1e6))
+    answer.pressure = broker.pressure.of_subscription(subscription) or 0.0
+    if broker.hard.drops:
+        _add_drops(broker, answer, subscription)
     return answer
+
+
+def _add_drops(broker: Broker, answer: pb.Backlog, subscription: Subscription) -> None:
+    hard = broker.hard
+    for share in hard.shares_of(subscription):
+        drops = hard.drops.get((subscription.id, share.partition))
+        if drops is None:
+            continue
+        topic = hard.catalog.topic_name_of(share.partition)
+        for reason, count in drops.counts.items():
+            answer.dropped[reason] += count
+        for one in drops.stretches:
+            span = answer.dropped_spans.add(
+                topic=topic,
+                reason=one.reason,
+                first_message_id=message_id(share.partition, one.start),
+                last_message_id=message_id(share.partition, one.end - 1),
+                messages=one.count,
+            )
+            span.first_time.FromMicroseconds(round(one.first_s * 1e6))
+            span.last_time.FromMicroseconds(round(one.last_s * 1e6))
 
 
 def _add_topics(broker: Broker, answer: pb.Backlog, state: BacklogState) -> None:

@@ -46,6 +46,13 @@ BROKER = (
         "Publishes refused because there was no room for them.",
         ("reason",),
     ),
+    Family(
+        "fanlog_publish_rate_refusals",
+        "counter",
+        "Publishes refused because the rate of the topic was used up.",
+        ("topic",),
+        when="of topics with a rate",
+    ),
     Family("fanlog_degraded", "gauge", "1 while publishing is refused for want of room."),
     Family(
         "fanlog_deduplicated",
@@ -159,6 +166,11 @@ SUBSCRIPTION_COUNTERS = {
             "fanlog_key_slot_moves",
             "Key slots that went from one stream to another.",
         ),
+        (
+            "window_full",
+            "fanlog_window_full",
+            "Times a consumer got nothing because as much was outstanding as may be.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",
@@ -189,8 +201,47 @@ SUBSCRIPTION_COUNTERS = {
         ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
         ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
         ("purged", "fanlog_purged", "Messages that purges acknowledged."),
+        (
+            "backlog_high",
+            "fanlog_backlog_high",
+            "Times that the backlog went above its high mark.",
+        ),
+        ("backlog_low", "fanlog_backlog_low", "Times that it was down at its low mark again."),
+        (
+            "pushed_back",
+            "fanlog_pushed_back",
+            "Publishes refused because the subscription pushes back.",
+        ),
+        ("blocked", "fanlog_publishes_blocked", "Publishes that waited for it to come further."),
     )
 }
+
+PRESSURE = (
+    Family(
+        "fanlog_dropped",
+        "counter",
+        "Messages that a full backlog let go of, by reason: limit, age, sample, dead-letter.",
+        ("subscription", "reason"),
+    ),
+    Family(
+        "fanlog_pressure",
+        "gauge",
+        "How full the backlog of a subscription with limits is, 0 to 1.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_topic_pressure",
+        "gauge",
+        "How full the fullest backlog of a topic is, 0 to 1; of those with limits.",
+        ("topic",),
+    ),
+    Family(
+        "fanlog_sample_rate",
+        "gauge",
+        "The part of its messages that a subscription with a sample gets.",
+        SUBSCRIPTION,
+    ),
+)
 
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
@@ -249,6 +300,12 @@ PUSH = (
         "fanlog_push_breaker",
         "gauge",
         "0 closed, 1 half-open, 2 open, 3 push is off.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_push_rate_waits",
+        "counter",
+        "Times that messages waited for the rate of their endpoint.",
         SUBSCRIPTION,
     ),
     Family("fanlog_push_window", "gauge", "Push requests that may be under way.", SUBSCRIPTION),
@@ -324,6 +381,7 @@ SECTIONS = {
     "The broker": BROKER,
     "The lake": LAKE,
     "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
+    "Backlogs with limits": PRESSURE,
     "Push subscriptions": PUSH,
     "Connections": TRANSPORT,
     "Callers, with `--auth required`": ACCESS,

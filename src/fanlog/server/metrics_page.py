@@ -35,6 +35,7 @@ async def metrics_page(
     families = [
         *_broker_families(broker, store),
         *await _subscription_families(broker),
+        *_pressure_families(broker),
         *push_families(senders),
         *_transport_families(counts),
         *_access_families(access),
@@ -62,6 +63,12 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     for reason, count in refusals.counts.items():
         refused.add_metric([reason], count)
     yield refused
+    rated = labelled("fanlog_publish_rate_refusals")
+    for topic_id, count in broker.publish_rates.refusals.items():
+        topic = broker.hard.catalog.topic_by_id(topic_id)
+        if topic is not None:
+            rated.add_metric([topic.name], count)
+    yield rated
     yield sample("fanlog_degraded", int(bool(refusals.degraded())))
     yield sample("fanlog_deduplicated", metrics.deduplicated)
     yield sample("fanlog_gaps_given_up", metrics.gaps_given_up)
@@ -98,6 +105,29 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_disk_bytes", stats.file_bytes)
     yield sample("fanlog_disk_free_page_bytes", stats.free_bytes)
     yield sample("fanlog_disk_room_bytes", stats.room_bytes)
+
+
+def _pressure_families(broker: Broker) -> Iterable[Metric]:
+    dropped, rates = labelled("fanlog_dropped"), labelled("fanlog_sample_rate")
+    gauges, topics = labelled("fanlog_pressure"), labelled("fanlog_topic_pressure")
+    catalog, by_topic = broker.hard.catalog, dict[str, float]()
+    for bound in broker.relief.bounds:
+        gauge = broker.pressure.of_subscription(bound.subscription) or 0.0
+        gauges.add_metric([bound.name], gauge)
+        if bound.policy.way == "sample":
+            rates.add_metric([bound.name], 2.0**-bound.level)
+        for partition in bound.partitions:
+            name = catalog.topic_name_of(partition)
+            by_topic[name] = max(gauge, by_topic.get(name, 0.0))
+    for name, gauge in by_topic.items():
+        topics.add_metric([name], gauge)
+    for subscription_id, counts in broker.metrics.subscriptions.items():
+        if counts.dropped:
+            subscription = catalog.subscription_by_id(subscription_id)
+            if subscription is not None:
+                for reason, count in sorted(counts.dropped.items()):
+                    dropped.add_metric([subscription.name, reason], count)
+    yield from (dropped, gauges, topics, rates)
 
 
 def _transport_families(counts: TransportCounts) -> Iterable[Metric]:

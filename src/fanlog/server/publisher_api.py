@@ -11,10 +11,13 @@ from google.protobuf.empty_pb2 import Empty
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.parts import Placed
+from fanlog.broker.pressure.pressure import TOLD_ABOVE
 from fanlog.model import names
-from fanlog.server.calls import Call, maker_of
+from fanlog.model.attributes import PRESSURE
+from fanlog.server.calls import SHORT_FORM_METADATA, Call, maker_of, metadata_of
 from fanlog.server.methods import Method, method, method_with_call
 from fanlog.server.permissions import PUBLISH
+from fanlog.server.remarks import Remarks
 from fanlog.wire import paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 
@@ -32,7 +35,18 @@ async def publish(broker: Broker, raw: bytes, call: Call) -> bytes:
         placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
     else:
         placed = await broker.publish(publish.topic, publish.body)
+    if broker.pressure.has_bounds:
+        call.set_trailing_metadata(_pressure(broker, publish.topic))
     return _write_answer(placed, publish.body.count)
+
+
+def _pressure(broker: Broker, topic_name: str) -> Remarks:
+    """How full the fullest backlog of a topic is, where that is worth telling."""
+    topic = broker.hard.catalog.find_topic(topic_name)
+    gauge = None if topic is None else broker.pressure.of_topic(topic)
+    if gauge is None or gauge <= TOLD_ABOVE:
+        return ()
+    return ((PRESSURE, f"{gauge:.3f}"),)
 
 
 def _write_answer(placed: Sequence[Placed], count: int) -> bytes:
@@ -55,8 +69,13 @@ async def create_topic(broker: Broker, request: types.Topic, call: Call) -> type
     return resources.topic_pb(topic)
 
 
-async def update_topic(broker: Broker, request: types.UpdateTopicRequest) -> types.Topic:
-    topic = await broker.topics.update(resources.topic_update(request))
+async def update_topic(
+    broker: Broker, request: types.UpdateTopicRequest, call: Call
+) -> types.Topic:
+    update = resources.topic_update(request)
+    if SHORT_FORM_METADATA in metadata_of(call):
+        update = replace(update, keeps_settings=True)
+    topic = await broker.topics.update(update)
     return resources.topic_pb(topic)
 
 
@@ -129,7 +148,9 @@ def _check_topic(name: str) -> str:
 
 METHODS = (
     method_with_call("CreateTopic", types.Topic, types.Topic, create_topic, "name"),
-    method("UpdateTopic", types.UpdateTopicRequest, types.Topic, update_topic, "topic.name"),
+    method_with_call(
+        "UpdateTopic", types.UpdateTopicRequest, types.Topic, update_topic, "topic.name"
+    ),
     Method(
         "Publish",
         types.PublishRequest,

@@ -16,11 +16,12 @@ OFF = 3
 
 
 def push_families(push: PushService) -> Iterable[Metric]:
-    """Four families, with a sample for each push subscription."""
+    """Five families, with a sample for each push subscription."""
     attempts = labelled("fanlog_push_attempts")
     outcomes = labelled("fanlog_push_outcomes")
     breaker = labelled("fanlog_push_breaker")
     window = labelled("fanlog_push_window")
+    waits = labelled("fanlog_push_rate_waits")
     for sender in push:
         name = [sender.name]
         attempts.add_metric(name, sender.attempts)
@@ -29,6 +30,7 @@ def push_families(push: PushService) -> Iterable[Metric]:
                 outcomes.add_metric([sender.name, kind], sender.outcomes[kind])
         breaker.add_metric(name, BREAKER_VALUES[push.breaker_state(sender)])
         window.add_metric(name, sender.window.size)
+        waits.add_metric(name, sender.rate_waits)
     for off in push.list_turned_off():
         breaker.add_metric([off], OFF)
-    return attempts, outcomes, breaker, window
+    return attempts, outcomes, breaker, window, waits

@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.verbs.reopening import Wanted
+from fanlog.broker.verbs.seek_answers import DROPPED
 from fanlog.core.dead_letter import Letter, LetterOutcome, LetterPlace, LetterSelection
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
@@ -21,6 +22,7 @@ from fanlog.server import seeking
 from fanlog.server.calls import Call
 from fanlog.server.methods import method, method_with_call
 from fanlog.server.permissions import CONSUME
+from fanlog.server.remarks import make_hints
 from fanlog.v1 import message_pb2
 from fanlog.v1 import replay_pb2 as pb
 from fanlog.wire import fields, paging
@@ -35,7 +37,7 @@ _Selects = pb.ListDeadLettersRequest | _Settles
 _HasWindow = pb.ReopenRequest | _Selects
 
 
-async def reopen(broker: Broker, request: pb.ReopenRequest) -> pb.ReopenResponse:
+async def reopen(broker: Broker, request: pb.ReopenRequest, call: Call) -> pb.ReopenResponse:
     name = _check_subscription(request.subscription)
     request_id = _check_request_id(request.request_id)
     start_ns, end_ns = _read_window(request)
@@ -55,6 +57,9 @@ async def reopen(broker: Broker, request: pb.ReopenRequest) -> pb.ReopenResponse
         for partition, offset in _read_ids(request.message_ids, limits.REOPEN_IDS_MAX):
             sets[partition].add(offset)
         done = await broker.reopening.reopen(name, Wanted(sets), request_id)
+    if done.dropped:
+        said = f"{done.dropped} of the messages at most {DROPPED}"
+        call.set_trailing_metadata(make_hints([said]))
     return pb.ReopenResponse(
         reopened=done.reopened,
         skipped=sum(done.skipped.values()),
@@ -273,7 +278,7 @@ def _letter_pb(letter: Letter) -> pb.DeadLetter:
 
 
 METHODS = (
-    method("Reopen", pb.ReopenRequest, pb.ReopenResponse, reopen, "subscription"),
+    method_with_call("Reopen", pb.ReopenRequest, pb.ReopenResponse, reopen, "subscription"),
     method("Seek", pb.SeekSubscriptionRequest, pb.SeekSubscriptionResponse, seek, "subscription"),
     method(
         "ListDeadLetters", pb.ListDeadLettersRequest, pb.ListDeadLettersResponse, list_dead_letters

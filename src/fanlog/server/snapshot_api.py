@@ -5,16 +5,22 @@ from __future__ import annotations
 from google.protobuf.empty_pb2 import Empty
 
 from fanlog.broker.broker import Broker
+from fanlog.core.drops import told
 from fanlog.model import names
+from fanlog.model.resources import Snapshot
 from fanlog.server import assigned_names, remarks, seeking
 from fanlog.server.calls import Call
 from fanlog.server.methods import method, method_with_call
 from fanlog.wire import paging, resources, types
 
 
-async def get_snapshot(broker: Broker, request: types.GetSnapshotRequest) -> types.Snapshot:
+async def get_snapshot(
+    broker: Broker, request: types.GetSnapshotRequest, call: Call
+) -> types.Snapshot:
     name = str(names.parse_snapshot(request.snapshot))
-    return resources.snapshot_pb(await broker.snapshots.get(name))
+    snapshot = await broker.snapshots.get(name)
+    _say_dropped(broker, snapshot, call)
+    return resources.snapshot_pb(snapshot)
 
 
 async def list_snapshots(
@@ -27,10 +33,24 @@ async def list_snapshots(
     return types.ListSnapshotsResponse(snapshots=shown, next_page_token=token)
 
 
-async def create_snapshot(broker: Broker, request: types.CreateSnapshotRequest) -> types.Snapshot:
+def _say_dropped(broker: Broker, snapshot: Snapshot, call: Call) -> None:
+    counts = broker.snapshots.dropped(snapshot)
+    if counts:
+        said = (
+            f"{told(counts)} messages were dropped by the backlog policy before the snapshot was "
+            "made: they are acknowledged in it"
+        )
+        call.set_trailing_metadata(remarks.make_hints([said]))
+
+
+async def create_snapshot(
+    broker: Broker, request: types.CreateSnapshotRequest, call: Call
+) -> types.Snapshot:
     assigned_names.name_snapshot(request, broker.hard.catalog.has_snapshot)
     spec = resources.snapshot_spec(request)
-    return resources.snapshot_pb(await broker.snapshots.create(spec))
+    snapshot = await broker.snapshots.create(spec)
+    _say_dropped(broker, snapshot, call)
+    return resources.snapshot_pb(snapshot)
 
 
 async def update_snapshot(broker: Broker, request: types.UpdateSnapshotRequest) -> types.Snapshot:
@@ -51,11 +71,11 @@ async def seek(broker: Broker, request: types.SeekRequest, call: Call) -> types.
 
 
 METHODS = (
-    method("GetSnapshot", types.GetSnapshotRequest, types.Snapshot, get_snapshot),
+    method_with_call("GetSnapshot", types.GetSnapshotRequest, types.Snapshot, get_snapshot),
     method(
         "ListSnapshots", types.ListSnapshotsRequest, types.ListSnapshotsResponse, list_snapshots
     ),
-    method(
+    method_with_call(
         "CreateSnapshot",
         types.CreateSnapshotRequest,
         types.Snapshot,

@@ -66,7 +66,14 @@ class GetBacklogRequest(_message.Message):
     def __init__(self, subscription: _Optional[str] = ..., by_topic: _Optional[bool] = ...) -> None: ...
 
 class Backlog(_message.Message):
-    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached", "pending", "depending")
+    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached", "pending", "depending", "pressure", "dropped", "dropped_spans")
+    class DroppedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_ESTIMATED_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +90,9 @@ class Backlog(_message.Message):
     DETACHED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     DEPENDING_FIELD_NUMBER: _ClassVar[int]
+    PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_SPANS_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     messages: int
     messages_estimated: bool
@@ -99,7 +109,28 @@ class Backlog(_message.Message):
     detached: bool
     pending: int
     depending: int
-    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ..., pending: _Optional[int] = ..., depending: _Optional[int] = ...) -> None: ...
+    pressure: float
+    dropped: _containers.ScalarMap[str, int]
+    dropped_spans: _containers.RepeatedCompositeFieldContainer[DropSpan]
+    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ..., pending: _Optional[int] = ..., depending: _Optional[int] = ..., pressure: _Optional[float] = ..., dropped: _Optional[_Mapping[str, int]] = ..., dropped_spans: _Optional[_Iterable[_Union[DropSpan, _Mapping]]] = ...) -> None: ...
+
+class DropSpan(_message.Message):
+    __slots__ = ("topic", "reason", "first_message_id", "last_message_id", "messages", "first_time", "last_time")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FIRST_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    reason: str
+    first_message_id: str
+    last_message_id: str
+    messages: int
+    first_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    def __init__(self, topic: _Optional[str] = ..., reason: _Optional[str] = ..., first_message_id: _Optional[str] = ..., last_message_id: _Optional[str] = ..., messages: _Optional[int] = ..., first_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class TopicBacklog(_message.Message):
     __slots__ = ("topic", "messages", "bytes", "oldest_unacked_age", "outstanding", "delayed", "lag_messages", "lag", "pending", "depending")

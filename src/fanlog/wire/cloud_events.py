@@ -9,7 +9,7 @@
 | `source` and `id`, which are unique| `fanlog-dedup-id`                                         |
 | extensions `fanlogdelay`,          | attributes `fanlog-delay`, `fanlog-deliver-at`,           |
 | `fanlogdeliverat`, `fanlogttl`,    | `fanlog-ttl` and so on: names of extensions have          |
-| `fanlogpriority`, `fanlogdependson`| letters and digits alone                                  |
+| `fanlogpriority`, `fanlogdependson`,| letters and digits alone                                  |
 
 Numbers of publishers are refused: an event is known by its `source` and `id` already.
 """

@@ -13,7 +13,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.attributes import LABEL_DEAD_LETTER
-from fanlog.model.labels import SETTING_LABELS, labels_of
+from fanlog.model.labels import SETTING_LABELS, TOPIC_SETTING_LABELS, labels_of
 from fanlog.model.resources import (
     DeadLetterPolicy,
     ExportState,
@@ -53,6 +53,7 @@ _TOPIC_UPDATABLE = frozenset(
     (_TOPIC_HONOURED - {"name"})
     | {f"schema_settings.{part}" for part in _SCHEMA_PARTS}
     | {f"message_storage_policy.{part}" for part in _STORAGE_PARTS}
+    | {f"labels.{label}" for label in TOPIC_SETTING_LABELS}
 )
 _TOPIC_IMMUTABLE = {"name": _FIXED, "state": _OUTPUT_ONLY, "satisfies_pzs": _OUTPUT_ONLY}
 
@@ -141,7 +142,9 @@ def topic_update(request: types.UpdateTopicRequest) -> TopicUpdate:
                 changes["storage_policy"] = _storage_policy(topic)
             case _:
                 field, _, part = path.partition(".")
-                if field == "schema_settings":
+                if field == "labels":
+                    changes[path] = topic.labels.get(part)
+                elif field == "schema_settings":
                     changes[path] = schemas.settings_part(topic.schema_settings, part)
                 else:
                     value = _storage_part(topic.message_storage_policy, part)

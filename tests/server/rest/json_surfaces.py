@@ -249,6 +249,12 @@ class Short(GoogleJson):
             found["push_config"] = {"push_endpoint": url}
         for field in ("retry", "push_body", "push_timeout_seconds"):
             found.pop(field, None)
+        if found.get("max_outstanding_messages") == 1_000:
+            # The default of this form.
+            del found["max_outstanding_messages"]
+            labels = dict(found.pop("labels"))
+            assert labels.pop("fanlog-max-outstanding-messages") == "1000"
+            found |= {"labels": labels} if labels else {}
         if "dead_letter" in found:
             policy = found.pop("dead_letter")
             found["dead_letter_policy"] = {

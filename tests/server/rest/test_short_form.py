@@ -123,6 +123,8 @@ class TestSubscriptions:
             "labels": {"a": "b"},
         }
         made = call("POST", "/v1/subscriptions", body).json()
+        body["labels"] = {"a": "b", "fanlog-max-outstanding-messages": "1000"}
+        body["max_outstanding_messages"] = 1_000
         assert made.items() >= body.items()
         assert call("GET", f"/v1/subscriptions/{name}").json() == made
 

@@ -160,6 +160,19 @@ def test_update_refuses_what_makes_no_sense(shell):
     assert "not both" in shell.refusal("topic", "update", "orders", *both)
 
 
+def test_rates(shell, server):
+    shell.run("topic", "create", "orders", "--publish-rate", "10", "--publish-bytes-burst", "7")
+    labels = {"fanlog-publish-rate": "10", "fanlog-publish-bytes-burst": "7"}
+    assert dict(server.last(types.Topic).labels) == labels
+    shell.run("topic", "update", "orders", "--publish-rate", "20", "--no-publish-burst")
+    sent = server.last(types.UpdateTopicRequest)
+    assert dict(sent.topic.labels) == {"fanlog-publish-rate": "20"}
+    paths = ["labels.fanlog-publish-rate", "labels.fanlog-publish-burst"]
+    assert list(sent.update_mask.paths) == paths
+    both = ("--publish-rate", "20", "--no-publish-rate")
+    assert "not both" in shell.refusal("topic", "update", "orders", *both)
+
+
 def test_an_order_and_a_label_that_says_otherwise(shell, server):
     refusal = shell.refusal(
         *("topic", "create", "orders", "--ordering", "total", "--label", "fanlog-ordering=key")

@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records as package
+from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.hard_state import HardState
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
@@ -30,6 +31,7 @@ from fanlog.core.records import (
     CursorHead,
     DamagedRecord,
     DedupEntry,
+    DropRecord,
     EpochProgress,
     ExportProgress,
     ExportRecord,
@@ -60,6 +62,7 @@ from fanlog.core.records import (
     SecretRecord,
     SnapshotRecord,
     SubscriptionRecord,
+    TenantChunk,
     TickRecord,
     TopicRecord,
     Trimmed,
@@ -251,6 +254,7 @@ SCOPE = ScopePolicy(
 ROLE = CustomRole(name="roles/custom.reader", permissions=("pubsub.topics.get",))
 SECRET = Secret(name="ack-ids", text="00ff", boot=3)
 
+DROPS = Drops({"age": BIG}, (DropStretch("age", 1, BIG, 3, 1.5, 2.0),), ((5, 1), (9, 0)))
 STORED: list[Record] = [
     AccountRecord(ACCOUNT.id, ACCOUNT),
     ScopePolicyRecord(SCOPE.scope, SCOPE),
@@ -296,6 +300,8 @@ STORED: list[Record] = [
     PublisherRecord(P, digest_of("p"), 2**63 - 1, BIG, 7, 1_700_000_000.5),
     NumbersRecord(P, digest_of("p"), 2**63 - 1, BIG, 1_700_000_000.5, bytes(range(16))),
     ForgottenRecord(P, 7, 2**63 - 1),
+    TenantChunk(P, BIG, 1, BitMap64(range(65_536, 66_000))),
+    DropRecord(7, P, DROPS),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
@@ -332,6 +338,8 @@ REMOVED: list[Record] = [
     PublisherRecord(P, digest_of("p"), None, 0, 0, 0.0),
     NumbersRecord(P, digest_of("p"), 7, None, 0.0, b""),
     ForgottenRecord(P, None, 0),
+    TenantChunk(P, BIG, 1, None),
+    DropRecord(7, P, None),
     RequestRecord(3, digest_of("r"), None, 0.0),
     JobRecord(JOB.name, None),
     ScheduleRecord(SCHEDULE.name, None),

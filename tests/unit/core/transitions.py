@@ -61,6 +61,7 @@ EVENTS: dict[str, set[StateEvent]] = {
     "modify_ack_deadline": {StateEvent.NACKED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
     "pass_over": {StateEvent.LEFT_OUT, StateEvent.CAUSE_CLOSED},
     "purge": {StateEvent.PURGED, *_ACKNOWLEDGES},
+    "relieve": {StateEvent.DROPPED, *_ACKNOWLEDGES},
     "reopen": {StateEvent.REOPENED, StateEvent.EXHAUSTED},
     "restore": {StateEvent.SOUGHT_PAST, StateEvent.SOUGHT_BEFORE},
     "return_unforwarded": {StateEvent.NOT_FORWARDED},

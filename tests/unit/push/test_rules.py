@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog import limits
+from fanlog.model.push_settings import BreakerRules
 from fanlog.push.rules.breaker import Breaker
 from fanlog.push.rules.outcome import of_error, of_grpc, of_status, of_timeout, retry_after_s
 from fanlog.push.rules.window import Window
@@ -184,3 +185,24 @@ def test_no_answer():
 )
 def test_retry_after(text, seconds):
     assert retry_after_s(text, 1_600_000_000.0) == seconds
+
+
+def test_thresholds_are_settings():
+    breaker = Breaker(BreakerRules(failures=2, open_s_min=3.0, open_s_max=5.0))
+    assert [breaker.note_failure(0.0) for _ in range(2)] == [False, True]
+    assert breaker.until == 3.0
+    assert breaker.note_failure(3.0)
+    assert breaker.until == 8.0
+    assert breaker.note_failure(8.0)
+    assert breaker.until == 13.0
+
+
+def test_other_thresholds_hold_from_the_next_failure_on():
+    breaker = opened()
+    breaker.change(BreakerRules(failures=1, open_s_min=7.0, open_s_max=60.0))
+    assert breaker.until == 100.0 + limits.PUSH_BREAKER_OPEN_S_MIN
+    assert breaker.note_failure(breaker.until)
+    assert breaker.until == 101.0 + 14.0
+    breaker.note_success(breaker.until)
+    assert breaker.note_failure(200.0)
+    assert breaker.until == 207.0

@@ -292,9 +292,17 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
             InvalidArgument,
             (
                 "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
-                "it knows fanlog-assignment, fanlog-dead-letter, fanlog-delivery, "
+                "it knows fanlog-assignment, fanlog-backlog-age, fanlog-backlog-block, "
+                "fanlog-backlog-bytes, fanlog-backlog-critical, fanlog-backlog-fallback, "
+                "fanlog-backlog-group, fanlog-backlog-high, fanlog-backlog-low, "
+                "fanlog-backlog-messages, fanlog-backlog-policy, fanlog-backlog-summaries, "
+                "fanlog-dead-letter, fanlog-delivery, "
                 "fanlog-dependency-policy, fanlog-dependency-timeout, fanlog-expired, "
-                "fanlog-ordering, fanlog-push-body, fanlog-push-timeout, fanlog-retry, "
+                "fanlog-fairness, "
+                "fanlog-max-outstanding-bytes, fanlog-max-outstanding-messages, "
+                "fanlog-ordering, fanlog-push-body, fanlog-push-breaker-failures, "
+                "fanlog-push-breaker-max-wait, fanlog-push-breaker-wait, fanlog-push-rate, "
+                "fanlog-push-timeout, fanlog-retry, "
                 "fanlog-schema-revision, fanlog-slots, fanlog-start, fanlog-ttl"
             ),
         ),

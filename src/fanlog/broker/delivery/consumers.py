@@ -9,15 +9,18 @@ from functools import partial
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.members import Members
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.revising import Revising
+from fanlog.broker.delivery.sample_rates import with_rates
 from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.transaction import Ledger
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.log.api import Damaged, Log
 from fanlog.model.resources import Subscription, SubscriptionId
 
@@ -63,6 +66,9 @@ class Consumers:
         if subscription.key_slots:
             count_moves = partial(self._count_moves, subscription.id)
             members = Members(subscription.key_slots, shares, count_moves)
+        window, bounds = None, subscription.window
+        if any(bounds):
+            window = SubscriptionWindow(*bounds)
         return Feed(
             shares,
             self._store,
@@ -74,12 +80,28 @@ class Consumers:
             next_generation=self._generations.next,
             decide=self._decisions.decide,
             on_damage=self._note_damage,
-            revise=partial(self._revising.revise, subscription.id),
+            revise=partial(self._revise, subscription.id),
             members=members,
+            window=window,
+            note_full=partial(self._count_full, subscription.id),
         )
+
+    async def _revise(
+        self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
+    ) -> list[Delivery]:
+        leaving = await self._revising.revise(subscription_id, deliveries, max_bytes)
+        hard = self._ledger.hard
+        subscription = hard.catalog.subscription_by_id(subscription_id)
+        policy = None if subscription is None else subscription.backlog_policy
+        if policy is None or policy.way != "sample":
+            return leaving
+        return with_rates(leaving, lambda partition: hard.drops.get((subscription_id, partition)))
 
     def _count_moves(self, subscription_id: SubscriptionId, moves: int) -> None:
         self._metrics.of(subscription_id).slot_moves += moves
+
+    def _count_full(self, subscription_id: SubscriptionId) -> None:
+        self._metrics.of(subscription_id).window_full += 1
 
     def _note_damage(self, damaged: Damaged) -> None:
         self._metrics.batches_damaged += 1

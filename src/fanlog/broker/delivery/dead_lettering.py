@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -20,7 +20,7 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
-from fanlog.broker.transaction import Ledger
+from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.core.dead_letter import attributes_of
 from fanlog.core.recent_events import DEAD_LETTERED, RecentEvents
 from fanlog.core.share import DeadLetter, Share
@@ -68,6 +68,60 @@ class DeadLettering:
             self._waiting.append((share, letters[first : first + LETTERS_MAX]))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def move(
+        self,
+        share: Share,
+        offsets: BitMap64,
+        reason: str,
+        drop: Callable[[Transaction, BitMap64], None],
+    ) -> int:
+        """Make dead letters of messages that nobody has, and have them dropped in that commit.
+
+        Messages are read before anything is decided: those that somebody has by then stay, and so
+        do those that cannot be read. Returns how many have left.
+        """
+        letters = [DeadLetter(offset, share.attempts_of(offset), reason) for offset in offsets]
+        batches, read = await self._read(share, letters)
+        hard, policy = self._ledger.hard, share.settings.dead_letter
+        if not letters or hard.share(share.settings.id, share.partition) is not share:
+            return 0
+        topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
+        denial = "" if topic is None else self._denial(hard, topic.name)
+        if topic is None or denial:
+            log.warning(
+                "action=overflow_failed subscription=%s messages=%d reason=%s; they stay",
+                *(share.settings.name, len(letters), denial or "there is no dead letter topic"),
+            )
+            self._metrics.of(share.settings.id).dead_letter_failed += len(letters)
+            return 0
+        free = share.free_offsets(offsets.max() + 1)
+        letters = [
+            one
+            for one in letters[:read]
+            if one.offset in free
+            and one.offset in batches
+            and _seal_of(batches[one.offset]) is not None
+        ]
+        if not letters:
+            return 0
+        source = share.settings.topic
+        if share.settings.is_pattern:
+            source = hard.catalog.topic_name_of(share.partition)
+        bodies = list(self._bodies(share, source, letters, batches))
+        transaction, made = self._ledger.begin(), list[str]()
+        for body in bodies:
+            made += _ids(body.count, parts.append(transaction, topic, body))
+        drop(transaction, BitMap64(one.offset for one in letters))
+        committed = transaction.commit()
+        became = {one.offset: made_id for one, made_id in zip(letters, made, strict=True)}
+        self._recent.note_became(
+            *(self._clock.now(), share.settings.id, share.partition),
+            *(DEAD_LETTERED, became, reason),
+        )
+        self._metrics.of(share.settings.id).dead_lettered += len(letters)
+        await committed
+        return len(letters)
 
     def clear(self) -> None:
         """Forget letters that wait: hard state was loaded again, and the shares with it."""

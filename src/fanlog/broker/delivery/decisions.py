@@ -8,7 +8,9 @@ feed is woken if the share has messages to hand out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+
+from pyroaring import BitMap64
 
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.dead_lettering import DeadLettering
@@ -16,11 +18,17 @@ from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.timers import Timers
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
-from fanlog.broker.transaction import Ledger
+from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.core.hard_state import HardState
 from fanlog.core.recent_events import RecentEvents
 from fanlog.core.share import Decision, Share
 from fanlog.log.api import Log
+
+#: See `DeadLettering.move`.
+Move = Callable[
+    [Share, BitMap64, str, Callable[[Transaction, BitMap64], None]],
+    Coroutine[None, None, int],
+]
 
 
 class Decisions:
@@ -87,6 +95,11 @@ class Decisions:
         """Wake the feed for messages that waited for some of this share, and do so no more."""
         for other in share.take_let_go():
             self._feeds.wake_for(other, has_some=other.has_some(self._ledger.end(other.partition)))
+
+    @property
+    def move(self) -> Move:
+        """Makes dead letters of messages that nobody has; see `DeadLettering.move`."""
+        return self._dead_lettering.move
 
     async def drain(self) -> None:
         """Wait until all dead letters are forwarded."""

@@ -22,6 +22,7 @@ from fanlog.core.dependencies import causes_in
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.lapse import lapsed_in
 from fanlog.core.share import Grant, Share
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
@@ -49,6 +50,8 @@ class Feed:
         on_damage: Callable[[Damaged], None],
         revise: Revise,
         members: Members | None = None,
+        window: SubscriptionWindow | None = None,
+        note_full: Callable[[], None] = lambda: None,
     ) -> None:
         shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
@@ -65,6 +68,13 @@ class Feed:
         #: Of a subscription with key slots.
         self.members = members
         self._is_placed = members is None
+        #: Of a subscription with a limit of what is outstanding.
+        self._window = window
+        #: Called when it was too full for a consumer.
+        self._note_full = note_full
+        if window is not None:
+            for share in shares:
+                share.count_in(window)
         #: Members that have looked at messages of others, and are to look on behind them.
         self._behind: set[Credit] = set()
         self._lock = asyncio.Lock()
@@ -75,6 +85,7 @@ class Feed:
         #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
         self.version = 0
         self._closed: FanlogError | None = None
+        self._served_last: Credit | None = None
         #: Consumers using the feed now; it is forgotten at zero.
         self.users = 0
 
@@ -95,13 +106,30 @@ class Feed:
     def add(self, share: Share) -> None:
         """A topic joins the pattern."""
         self._shares[share.partition] = share
+        share.count_in(self._window)
         if self.members is not None:
             self.members.add(share)
         self.wake(share.partition)
 
     def drop(self, partition: PartitionId) -> None:
         """A topic that is gone has been served to its end."""
-        self._shares.pop(partition, None)
+        share = self._shares.pop(partition, None)
+        if share is not None and self._window is not None:
+            share.count_in(None)
+            self.wake()
+
+    def limit(self, max_messages: int, max_bytes: int) -> None:
+        """The subscription has other settings: bounds of what may be outstanding; 0 for none."""
+        before = self._window
+        if not (max_messages or max_bytes):
+            self._window = None
+        elif before is None:
+            self._window = SubscriptionWindow(max_messages, max_bytes)
+        else:
+            before.max_messages, before.max_bytes = max_messages, max_bytes
+        if self._window is not before:
+            for share in self.shares:
+                share.count_in(self._window)
 
     def wake_all(self) -> None:
         """All shares may have changed."""
@@ -138,6 +166,10 @@ class Feed:
         """A consumer takes nothing more: others get its key slots."""
         self._behind.discard(consumer)
         if self.members is not None and self.members.leave(consumer):
+            self.wake()
+        window = self._window
+        if window is not None and window.leave(consumer) and window.has_room:
+            # Others have a larger part now.
             self.wake()
 
     def give_back(self, consumer: Credit, written: int) -> None:
@@ -182,6 +214,10 @@ class Feed:
         Raises:
             FanlogError: The feed was closed.
         """
+        if consumer is self._served_last and self.users > 1:
+            # Others that were woken with it look first: otherwise one that is quick to come again
+            # would get all that is published one by one.
+            await asyncio.sleep(0)
         while True:
             leased = await self._lease(
                 consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
@@ -194,6 +230,7 @@ class Feed:
                 return leased
             leaving = await self._revise(leased, max_bytes)
             if leaving:
+                self._served_last = consumer
                 return leaving
             # All of them were given back, as dead letters: there may be more behind them.
             await asyncio.sleep(0)
@@ -208,6 +245,8 @@ class Feed:
                 await self._place_all()
             for partition in list(self._ready):
                 budget = consumer.budget(max_messages, max_bytes)
+                if self._window is not None:
+                    budget = self._window.bound(budget, consumer)
                 if deliveries:
                     budget = replace(budget, at_least_one=False, first_bytes=0)
                 if not budget.messages or not (budget.size_bytes or budget.at_least_one):
@@ -221,11 +260,22 @@ class Feed:
                     if committed is not None:
                         commits.append(committed)
                 self._end_turn(partition)
+            if self._window is not None:
+                self._note_room(self._window, consumer, is_served=bool(deliveries))
         for committed in commits:
             await committed
         if self._closed is not None and not deliveries:
             raise self._closed
         return deliveries
+
+    def _note_room(self, window: SubscriptionWindow, consumer: Credit, *, is_served: bool) -> None:
+        """A consumer has looked, and got something or not."""
+        if self._ready and not is_served and not window.has_room:
+            window.wait(consumer)
+            self._note_full()
+        elif window.leave(consumer) and window.has_room:
+            # What was kept for it is for all again.
+            self.wake()
 
     def _is_closed(self) -> bool:
         return self._closed is not None

@@ -100,6 +100,7 @@ class Feeds:
         if feed is not None:
             self._unwatch(feed)
             self._watch(feed)
+            feed.limit(*subscription.window)
             committed.add_done_callback(lambda _: feed.wake_all())
 
     def add(self, share: Share) -> None:

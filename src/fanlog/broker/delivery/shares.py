@@ -2,7 +2,7 @@
 
 A subscription has one share in each partition that it reads. A new topic joins the patterns that
 match its name, in the commit that makes it. Whenever shares come, change or go, the filters and
-feeds of delivery are told here, and so are the listeners of `on_change` and `on_remove`.
+feeds of delivery are told here, and so are the listeners of `on_change`, `on_join` and `on_remove`.
 
 Soft state: the patterns, which are derived from the catalog.
 """
@@ -38,6 +38,8 @@ class Shares:
         self._patterns = Patterns()
         #: A subscription is new, or has other settings or another position.
         self.on_change: Event[Subscription] = Event()
+        #: A topic joined a pattern: a subscription has one more share.
+        self.on_join: Event[Share] = Event()
         #: A subscription is deleted.
         self.on_remove: Event[Subscription] = Event()
         ledger.on_load.listen(self._load)
@@ -93,6 +95,7 @@ class Shares:
         share.start()
         self._filtering.join(share)
         self._feeds.add(share)
+        self.on_join.tell(share)
 
     # Changing.
 
@@ -138,7 +141,9 @@ class Shares:
         """Remove the share of a pattern in a topic that is deleted and read to its end."""
         self._filtering.leave(share)
         self._feeds.drop(share)
-        self._ledger.commit(share.remove())
+        gone: list[Record] = [*share.remove()]
+        gone += self._ledger.hard.drop_removal(share.settings.id, [share.partition])
+        self._ledger.commit(gone)
         for other in share.take_let_go():
             has_some = other.has_some(self._ledger.end(other.partition))
             self._feeds.wake_for(other, has_some=has_some)
@@ -150,6 +155,7 @@ class Shares:
         for share in hard.shares_of(subscription):
             records += share.remove()
             self._filtering.leave(share)
+            records += hard.drop_removal(subscription.id, [share.partition])
         self._patterns.remove(subscription)
         records += hard.catalog.delete_subscription(subscription)
         records.append(Activity(subscription.id, None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
@@ -140,6 +140,14 @@ class Backlogs:
                     await asyncio.sleep(0)
                 found.append(await self._measure(share))
         return BacklogState(shares=tuple(found), now=self._clock.now())
+
+    async def weigh(self, subscription: Subscription) -> BacklogState:
+        """As `measure`, with the bytes of a small backlog counted."""
+        state = await self.measure(subscription)
+        is_small = 0 < state.messages <= limits.BACKLOG_WEIGHED_MAX
+        if not is_small or state.is_estimated:
+            return state
+        return replace(state, weighed_bytes=await self._weigh(subscription))
 
     async def describe(
         self, name: str, *, weighs: bool = True

@@ -79,6 +79,8 @@ class ReopenAnswer:
     reopened: int
     #: How many were asked for and are not, by reason; no reason has none.
     skipped: Mapping[str, int]
+    #: Of those reopened, how many a backlog policy had dropped, at most; 0 when it is repeated.
+    dropped: int = 0
 
 
 @dataclass(eq=False)
@@ -156,6 +158,11 @@ class Reopening:
         transaction, now, offsets = self._ledger.begin(), self._clock.now(), wanted.sets
         shares = self._shares(subscription, offsets)
         there = {p: self._there(p, offsets[p]) for p in shares}
+        drops, dropped = self._ledger.hard.drops, 0
+        for partition, share in shares.items():
+            known = drops.get((subscription.id, partition)) if drops else None
+            if known is not None:
+                dropped += known.among(share.cursor.acknowledged(there[partition]))
         decisions: list[tuple[Share, Decision]] = []
         for partition, share in shares.items():
             transaction.apply(share.settle_passed().records)
@@ -183,7 +190,7 @@ class Reopening:
         self._metrics.of(subscription.id).reopened += reopened
         for share, decision in decisions:
             self._decisions.follow(share, decision)
-        return committed, ReopenAnswer(reopened, _reasons(answer))
+        return committed, ReopenAnswer(reopened, _reasons(answer), dropped)
 
     def _shares(
         self, subscription: Subscription, offsets: Mapping[PartitionId, BitMap64]

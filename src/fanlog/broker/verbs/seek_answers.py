@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 
 from fanlog import times
 from fanlog.broker.pacing import paced
+from fanlog.core.drops import Drops
 from fanlog.core.share import Share
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Damaged, Log
@@ -22,6 +23,7 @@ UNACKED = "nothing from there on was acknowledged"
 AT_END = "nothing was published from there on"
 NO_TOPIC = "the subscription reads no topic yet"
 AS_SNAPSHOT = "nothing was acknowledged since that the snapshot has unacknowledged"
+DROPPED = "had been dropped by the backlog policy, which holds for them again"
 KEEPING = (
     "; a topic's message_retention_duration keeps messages, or a subscription's "
     "retain_acked_messages"
@@ -65,10 +67,14 @@ class Move:
     """One seek of one subscription: made before it, `count` right after it, then `answer`."""
 
     def __init__(
-        self, shares: Callable[[], Iterable[Share]], end_of: Callable[[PartitionId], Offset]
+        self,
+        shares: Callable[[], Iterable[Share]],
+        end_of: Callable[[PartitionId], Offset],
+        drops_of: Callable[[Share], Drops | None],
     ) -> None:
         self._shares = shares
         self._end_of = end_of
+        self._drops_of = drops_of
         self._before = self._after = self._open_offsets()
 
     def count(self) -> None:
@@ -89,6 +95,9 @@ class Move:
             hint = await self._lacking(store, now, lacking)
             if not hint and not count:
                 hint = self._nothing(targets)
+        dropped = self._dropped(reopened)
+        if dropped:
+            hint = "; ".join(filter(None, [hint, dropped]))
         firsts = {p: found.min() for p, found in reopened.items() if found}
         return SeekAnswer(
             reopened=count,
@@ -96,6 +105,15 @@ class Move:
             reopened_from_ns=await _first_time_ns(store, firsts),
             hint=hint if count else f"nothing was reopened: {hint}",
         )
+
+    def _dropped(self, reopened: Mapping[PartitionId, BitMap64]) -> str:
+        """What of the reopened messages a backlog policy had dropped."""
+        count = 0
+        for share in self._shares():
+            drops, offsets = self._drops_of(share), reopened.get(share.partition)
+            if drops is not None and offsets:
+                count += drops.among(offsets)
+        return f"{count} of them at most {DROPPED}" if count else ""
 
     def _nothing(self, targets: Mapping[PartitionId, Target]) -> str:
         if not self._after:

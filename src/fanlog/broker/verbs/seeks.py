@@ -149,7 +149,11 @@ class Seeks:
 
     def _move(self, subscription: Subscription) -> Move:
         hard = self._ledger.hard
-        return Move(lambda: hard.shares_of(subscription), self._ledger.assigned_end)
+        return Move(
+            lambda: hard.shares_of(subscription),
+            self._ledger.assigned_end,
+            lambda share: hard.drops.get((subscription.id, share.partition)),
+        )
 
     def _jump(
         self, transaction: Transaction, subscription: Subscription, records: list[Record]

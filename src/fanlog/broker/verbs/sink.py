@@ -20,6 +20,7 @@ from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.parts import parts_of
 from fanlog.broker.ports import Contents
+from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.retention.room import Room
 from fanlog.broker.spool import Stage
 from fanlog.broker.transaction import Ledger, Transaction
@@ -50,6 +51,7 @@ class Sink:
         metrics: Metrics,
         access: Access,
         room: Room,
+        pressure: Pressure,
         schemas: Schemas,
         keying: Keying,
         stages: Stages,
@@ -60,6 +62,7 @@ class Sink:
         self._metrics = metrics
         self._access = access
         self._room = room
+        self._pressure = pressure
         self._stages = stages
         self._contents = contents
         self._tools = StagingTools(ledger, clock, access, room, schemas, keying, stages)
@@ -193,6 +196,7 @@ class Sink:
         size_bytes = sum(len(one.body.content) for one in rows)
         await self._room.make(size_bytes)
         self._check_topics(stages)
+        self._check_pressure(stages)
         self._ledger.check_room(size_bytes)
         transaction = self._ledger.begin()
         messages = self._append(transaction, rows)
@@ -252,6 +256,7 @@ class Sink:
         sinks = self._ledger.hard.sinks
         if sinks.progress(query) != before:
             return  # A commit failed meanwhile, and with it the decisions on top of it.
+        self._check_pressure([stage])
         self._ledger.check_room(size_bytes)
         transaction = self._ledger.begin()
         messages = before.messages + self._append(transaction, rows)
@@ -285,6 +290,14 @@ class Sink:
                     raise FailedPrecondition(
                         f"a topic was deleted since rows for it were staged as {stage.key}"
                     )
+
+    def _check_pressure(self, stages: Iterable[Stage]) -> None:
+        """Raises BacklogFull: A subscription pushes back on a topic of the stages."""
+        for stage in stages:
+            for topic_id in stage.topics:
+                topic = self._ledger.hard.catalog.topic_by_id(TopicId(topic_id))
+                if topic is not None:
+                    self._pressure.check(topic)
 
     def _append(self, transaction: Transaction, rows: Iterable[_Rows]) -> int:
         """Append staged rows to their topics; returns how many rows there are."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,6 +15,7 @@ from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.checks import check_labels, check_quota
 from fanlog.core import snapshots
+from fanlog.core.records import DropRecord
 from fanlog.errors import FailedPrecondition, InvalidArgument
 from fanlog.model.quotas import Quotas
 from fanlog.model.resources import Snapshot
@@ -62,6 +65,14 @@ class Snapshots:
         for share in shares:
             transaction.apply(share.settle_passed().records)
         transaction.apply(snapshots.copy_cursors(snapshot, shares))
+        # What was dropped until now is acknowledged in the snapshot, and it says so.
+        transaction.apply(
+            [
+                DropRecord(snapshot.id, share.partition, drops)
+                for share in shares
+                if (drops := hard.drops.get((source.id, share.partition))) is not None
+            ]
+        )
         await transaction.commit()
         return snapshot
 
@@ -69,6 +80,15 @@ class Snapshots:
         snapshot = self._ledger.hard.catalog.snapshot(name)
         await self._ledger.sync()
         return snapshot
+
+    def dropped(self, snapshot: Snapshot) -> Mapping[str, int]:
+        """Messages that a backlog policy had dropped before the snapshot was made, by reason."""
+        counts: Counter[str] = Counter()
+        for partition in snapshot.partitions:
+            drops = self._ledger.hard.drops.get((snapshot.id, partition))
+            if drops is not None:
+                counts.update(drops.counts)
+        return counts
 
     async def update(self, update: SnapshotUpdate) -> Snapshot:
         catalog = self._ledger.hard.catalog

@@ -153,8 +153,12 @@ class Subscriptions:
         for share in hard.shares_of(subscription):
             end = self._ledger.assigned_end(share.partition)
             records += share.seek(end, end, generation=self._generations.next()).records
-        records += hard.catalog.put_subscription(replace(subscription, detached=True))
-        await self._ledger.commit(records)
+        detached = replace(subscription, detached=True)
+        records += hard.catalog.put_subscription(detached)
+        committed = self._ledger.commit(records)
+        # Nobody is pushed back on for it any more.
+        self._shares.on_change.tell(detached)
+        await committed
 
     async def list_all(
         self, project: str, after: str, limit: int

@@ -24,6 +24,7 @@ from fanlog.core.records.catalog import (
     TopicRecord,
 )
 from fanlog.core.records.codec import DamagedRecord, Registry, UnknownRecord, digest_of
+from fanlog.core.records.drops import DropRecord
 from fanlog.core.records.exports import ExportProgress, ExportRecord
 from fanlog.core.records.identities import (
     AccountRecord,
@@ -46,6 +47,7 @@ from fanlog.core.records.partitions import (
     PlaceRecord,
     PublisherRecord,
     PublisherState,
+    TenantChunk,
     Trimmed,
 )
 from fanlog.core.records.requests import RememberedAnswer, RequestRecord
@@ -86,6 +88,7 @@ __all__ = [
     "CursorHead",
     "DamagedRecord",
     "DedupEntry",
+    "DropRecord",
     "EpochProgress",
     "ExportProgress",
     "ExportRecord",
@@ -122,6 +125,7 @@ __all__ = [
     "SinkRecord",
     "SnapshotRecord",
     "SubscriptionRecord",
+    "TenantChunk",
     "TickRecord",
     "TopicRecord",
     "Trimmed",
@@ -142,6 +146,7 @@ Record = (
     | SinkRecord
     | IdentityRecord
     | AnyScheduleRecord
+    | DropRecord
 )
 
 #: Every class of the union.

@@ -120,7 +120,7 @@ class PublisherRecord(Stored):
 
 
 @record(
-    "n",
+    "q",
     key=numbers(">I16sQ"),
     value=Form(
         lambda base, arrived_s, prints: (
@@ -159,5 +159,24 @@ class ForgottenRecord(Stored):
     epoch: int
 
 
+@record("n", key=numbers(">IQQ"), value=BITMAP)
+@dataclass(frozen=True, slots=True)
+class TenantChunk(Stored):
+    """Offsets of one chunk whose messages are one tenant's (`fanlog.core.agenda`)."""
+
+    partition: PartitionId
+    #: The number of the tenant (`fanlog.model.terms.tenant_number`), or of some that share one.
+    tenant: int
+    chunk: int
+    #: None when there are none any more; never changed in place.
+    offsets: BitMap64 | None
+
+    def check(self) -> None:
+        if not self.offsets or not self.tenant:
+            raise ValueError("it lists nothing, or for nobody")
+
+
 PublisherState = PublisherRecord | NumbersRecord | ForgottenRecord
-PartitionRecord = Trimmed | DedupEntry | AddressRecord | AgendaChunk | PlaceRecord | PublisherState
+PartitionRecord = (
+    Trimmed | DedupEntry | AddressRecord | AgendaChunk | TenantChunk | PlaceRecord | PublisherState
+)

@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.model.resources import Offset
 
 
@@ -64,11 +65,12 @@ class Lease:
         """Take `offsets` out and give their credit back."""
         if self.credit is not None:
             # Weighing takes a look at each run: only for a consumer that counts bytes.
-            size_bytes = self._size_of(offsets) if self.credit.max_bytes else 0
+            size_bytes = self.size_of(offsets) if self.credit.max_bytes else 0
             self.credit.give(len(offsets), size_bytes)
         self.open = self.open - offsets
 
-    def _size_of(self, offsets: BitMap64) -> int:
+    def size_of(self, offsets: BitMap64) -> int:
+        """Bytes of some of its messages; 0 for a lease of before a restart."""
         size = 0
         for run in self.runs:
             if offsets.contains_range(run.start, run.end):
@@ -89,9 +91,11 @@ ByGeneration = Mapping[int, Sequence[Offset]]
 class LeaseTable:
     """All leases of one share, by generation and by deadline."""
 
-    __slots__ = ("_by_generation", "_heap", "changed", "on_end")
+    __slots__ = ("_by_generation", "_heap", "changed", "on_end", "window")
 
     def __init__(self) -> None:
+        #: The window of the subscription; None where there is none, or no consumer.
+        self.window: SubscriptionWindow | None = None
         #: Is told of messages whose lease has ended; None where nothing depends on it.
         self.on_end: Callable[[BitMap64], None] | None = None
         self._by_generation: dict[int, list[Lease]] = {}
@@ -128,6 +132,16 @@ class LeaseTable:
     def offsets(self) -> BitMap64:
         """All leased offsets."""
         return BitMap64().union(*(lease.open for lease in self))
+
+    def count_in(self, window: SubscriptionWindow | None) -> None:
+        """Count what is leased in a window, now and from now on; in none with None."""
+        before, self.window = self.window, window
+        for lease in self:
+            held = len(lease.open), lease.size_of(lease.open)
+            if before is not None:
+                before.give(*held)
+            if window is not None:
+                window.take(*held)
 
     def parts(self, generation: int) -> Sequence[Lease]:
         return self._by_generation.get(generation, ())
@@ -210,6 +224,15 @@ class LeaseTable:
             offsets.add_range(run.start, run.end)
         return offsets
 
+    def grant(self, lease: Lease) -> None:
+        """Add a new lease, of which nothing is settled yet, and count it where it counts."""
+        self.add(lease)
+        messages, size_bytes = len(lease.open), sum(run.size_bytes for run in lease.runs)
+        if lease.credit is not None:
+            lease.credit.take(messages, size_bytes)
+        if self.window is not None:
+            self.window.take(messages, size_bytes)
+
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)
         self._push(lease)
@@ -221,6 +244,8 @@ class LeaseTable:
 
     def settle(self, lease: Lease, offsets: BitMap64) -> None:
         """Take out `offsets`, which are acknowledged or released; an empty lease is over."""
+        if self.window is not None:
+            self.window.give(len(offsets), lease.size_of(offsets))
         lease.settle(offsets)
         if self.on_end is not None:
             self.on_end(offsets)
@@ -240,6 +265,11 @@ class LeaseTable:
     def of(self, consumer: Credit, *, after: int = -1) -> list[Lease]:
         """The leases of a consumer of generations later than `after`. Linear in leases."""
         return [x for x in self if x.credit is consumer and x.generation > after]
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone: its leases count against no credit."""
+        for lease in self.of(consumer):
+            lease.credit = None
 
     def extend(self, lease: Lease, offsets: BitMap64, deadline_s: float) -> None:
         """Give `offsets` of `lease` a new deadline; the rest of it keeps its own."""

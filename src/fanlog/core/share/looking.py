@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
 from fanlog.core.addressing import Addressed
 from fanlog.core.attempts import Attempts
-from fanlog.core.cursor import Cursor
+from fanlog.core.cursor import Cursor, Range
 from fanlog.core.redelivery import Delayed
 from fanlog.core.share.decision import ShareStats
 from fanlog.core.share.lease import Lease, LeaseTable
@@ -77,6 +77,29 @@ class Looking:
         """How many messages before `end` are neither acknowledged nor passed over."""
         return len(self.cursor.open_offsets(end) - self._open.passed_over)
 
+    def backlog_count(self, end: Offset) -> int:
+        """How many messages before `end` are a backlog: those that the filter has judged, if any.
+
+        Ends may be ahead of what is committed.
+        """
+        if self._open.routed_to < end or self._open.passed_over:
+            return self.open_count(min(end, self._open.routed_to))
+        return self.cursor.open_before(end)
+
+    def free_offsets(self, end: Offset) -> BitMap64:
+        """The messages before `end` that are judged and open, and that nobody has.
+
+        One that is leased, or acknowledged ahead of an earlier one of its key, is not among them;
+        nor is one on its way to be a dead letter.
+        """
+        found = self.cursor.open_offsets(min(end, self._open.routed_to)) - self._open.passed_over
+        return found - self._soft.taken - self._soft.backlog.outstanding
+
+    @property
+    def returned(self) -> BitMap64:
+        """Messages that came back from a delivery. Not to be changed."""
+        return self._soft.failures.returned
+
     def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
         """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
         return self._open.ahead(start, end, matching)
@@ -114,18 +137,35 @@ class Looking:
         """Whether its time-to-live counts for nothing: who reopens a message wants it."""
         return offset in self.cursor.reopened or self.state.settings.mode == "export"
 
-    def free(self, offsets: BitMap64) -> BitMap64:
-        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
-        view = self._open.view
-        unacked = BitMap64(offset for offset in offsets if offset not in view)
-        return unacked - self._soft.backlog.outstanding - self._soft.taken
-
     def _waiting(self, offsets: BitMap64) -> BitMap64:
         """Those of `offsets`, which are pending, that are this share's to wait for."""
         if not offsets:
             return BitMap64()
         open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
         return open_ - self._soft.taken - self._soft.delayed.offsets
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether a failed delivery of any message is counted."""
+        return bool(self.state.attempts)
+
+    def attempts_of(self, offset: Offset) -> int:
+        """Failed deliveries of a message so far, as far as they are counted."""
+        return self.state.attempts[offset]
+
+    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
+        view, end = self._open.until(end)
+        return view.unacked_ranges(start, end)
+
+    def is_open(self, offset: Offset) -> bool:
+        """Whether it is neither acknowledged nor left out by the filter."""
+        return offset not in self._open.view
+
+    def free(self, offsets: BitMap64) -> BitMap64:
+        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
+        unacked = offsets - self._open.view.acknowledged(offsets)
+        return unacked - self._soft.backlog.outstanding - self._soft.taken
 
     @property
     def addressed(self) -> Addressed:

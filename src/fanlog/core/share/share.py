@@ -13,7 +13,7 @@ are passed over (`fanlog.core.share.open_offsets`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -33,6 +33,7 @@ from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
+from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.model.dependencies import Causes
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
@@ -214,14 +215,9 @@ class Share(Looking):
         """The key slots of messages that are out; None where no consumer has key slots."""
         return self._soft.slots
 
-    @property
-    def has_attempts(self) -> bool:
-        """Whether a failed delivery of any message is counted."""
-        return bool(self.state.attempts)
-
-    def attempts_of(self, offset: Offset) -> int:
-        """Failed deliveries of a message so far, as far as they are counted."""
-        return self.state.attempts[offset]
+    def count_in(self, window: SubscriptionWindow | None) -> None:
+        """Count what is leased in the window of the subscription; with None no more."""
+        self._soft.leases.count_in(window)
 
     @property
     def unplaced(self) -> BitMap64:
@@ -294,8 +290,7 @@ class Share(Looking):
             # Its gap is over for good when that is durable.
             decision.follows_commits = True
         if runs:
-            soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
-            consumer.take(len(offsets), sum(run.size_bytes for run in runs))
+            soft.leases.grant(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
             decision.grant = Grant(generation, runs, len(offsets), redelivered)
             self.last_leased = generation
@@ -412,8 +407,7 @@ class Share(Looking):
         decision = Decision(count=sum(len(offsets) for _, offsets in due))
         decision.records += soft.fail(now, due, EXPIRED, jitter)
         soft.aversions.expire(now)
-        waited = soft.delayed.due(now)
-        if waited:
+        if waited := soft.delayed.due(now):
             soft.backlog.release(waited)
         decision.overdue = soft.end_waits(now)
         return soft.finish(decision)
@@ -423,8 +417,7 @@ class Share(Looking):
 
         Clients acknowledge with unary calls after they have closed their streams.
         """
-        for lease in self._soft.leases.of(consumer):
-            lease.credit = None
+        self._soft.leases.abandon(consumer)
         self._soft.backlog.abandon(consumer)
 
     def give_back(self, now: float, consumer: Credit, written: int) -> Decision:
@@ -432,8 +425,7 @@ class Share(Looking):
 
         Their messages never left the broker, so no attempt is counted and they do not wait.
         """
-        leases = self._soft.leases.of(consumer, after=written)
-        unsent = [(lease, lease.open) for lease in leases]
+        unsent = [(one, one.open) for one in self._soft.leases.of(consumer, after=written)]
         decision = Decision(count=sum(len(offsets) for _, offsets in unsent))
         decision.records += self._soft.fail(now, unsent, UNSENT, jitter=0.0)
         return self._soft.finish(decision)
@@ -494,8 +486,6 @@ class Share(Looking):
         change = self._acknowledge(acked, below=floor, keeping=kept)
         return self._soft.finish(Decision(self.state.cursor_records(change)))
 
-    # Administration.
-
     def purge(self, end: Offset) -> Decision:
         """Acknowledge everything below `end`, outstanding messages included: their leases are over.
 
@@ -531,20 +521,15 @@ class Share(Looking):
         self._open.reopen(opened)
         return soft.finish(decision)
 
-    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
-        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
-        view, end = self._open.until(end)
-        return view.unacked_ranges(start, end)
-
-    def is_open(self, offset: Offset) -> bool:
-        """Whether it is neither acknowledged nor left out by the filter."""
-        return offset not in self._open.view
-
     def discard(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that are `free`, even before earlier ones of their keys."""
-        offsets = self.free(offsets)
+        return self.relieve(self.free(offsets))
+
+    def relieve(self, offsets: BitMap64) -> Decision:
+        """As `discard`, for some of `free_offsets`: it leaves gaps, and changes no order."""
         decision = Decision(count=len(offsets))
-        decision.records += self._acked_records(offsets | self._soft.drop(offsets))
+        if offsets:
+            decision.records += self._acked_records(offsets | self._soft.leave(offsets))
         return self._soft.finish(decision)
 
     # Private: messages that lapsed.

@@ -34,6 +34,8 @@ PartBacklog = UnorderedBacklog | OrderedBacklog
 #: Makes the backlog of one slot: from a floor on, less the messages that are held.
 MakeBacklog = Callable[[Offset, BitMap64], PartBacklog]
 
+_NONE = BitMap64()
+
 
 class SlottedBacklog:
     """See `Backlog` for the methods."""
@@ -501,6 +503,14 @@ class _Unhurried:
         """Messages that are held back; those that were stand where their offset says."""
         self._held.hold(self._agenda.places.held)
         return self._held
+
+    @property
+    def tenants(self) -> Mapping[int, BitMap64]:
+        return {}
+
+    @property
+    def tenanted(self) -> BitMap64:
+        return _NONE
 
 
 class _Picked:

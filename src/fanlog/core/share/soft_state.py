@@ -20,6 +20,7 @@ from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import Backlog
 from fanlog.core.share.decision import Decision
 from fanlog.core.share.depending import Awaited, Depending
+from fanlog.core.share.fair import FairBacklog
 from fanlog.core.share.lease import ByGeneration, LeaseTable, Matched, take_out
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.slot_holds import SlotHolds
@@ -131,6 +132,8 @@ class SoftState:
 
     def _plain_backlog(self, floor: Offset, held: BitMap64) -> UnorderedBacklog | OrderedBacklog:
         ordering = self._state.settings.ordering
+        if ordering == "none" and self._state.settings.is_fair:
+            return FairBacklog(floor, held, self.aversions, self._exhausted, self.depending)
         if ordering == "none":
             return UnorderedBacklog(floor, held, self.aversions, self._exhausted, self.depending)
         is_strict = ordering == "strict"
@@ -257,9 +260,13 @@ class SoftState:
     def drop(self, gone: BitMap64) -> BitMap64:
         """Forget messages, in whichever part; return early acknowledgements that become hard."""
         self.leases.release(gone)
+        self.forwarding -= gone
+        return self.leave(gone)
+
+    def leave(self, gone: BitMap64) -> BitMap64:
+        """As `drop`, for messages that nobody has."""
         self.delayed.discard(gone)
         self.depending.forget(gone)
-        self.forwarding -= gone
         self.failures.forget(gone)
         return self.backlog.drop(gone)
 

@@ -75,6 +75,7 @@ class StateEvent(Enum):
     SETTLED = "written to the cursor with the next acknowledgement or sweep"
     EXPORTED = "committed to the table of an export"
     DISCARDED = "discarded by an administrator"
+    DROPPED = "dropped: the backlog has no room for it"
     RETENTION_ENDED = "its retention ends"
     PURGED = "purged by an administrator"
     SOUGHT_PAST = "a seek goes past it"
@@ -140,6 +141,7 @@ TRANSITIONS = (
     # Acknowledged without a subscriber.
     Transition((_B,), StateEvent.EXPORTED, _A),
     Transition((_B, _N, _D, _W), StateEvent.DISCARDED, _A),
+    Transition((_B, _N, _D, _W), StateEvent.DROPPED, _A),
     Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.RETENTION_ENDED, _A),
     Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.PURGED, _A),
     Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.SOUGHT_PAST, _A),

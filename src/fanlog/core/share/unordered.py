@@ -124,6 +124,10 @@ class UnorderedBacklog(AlongPlaces):
             self._pack(cursor, end, views, packer)
         if self._next_up:
             self._take_next_up(views, lambda slots, o: packer.add(slots, o, o + 1) > o)
+        self._leave_out(packer)
+
+    def _leave_out(self, packer: Packer) -> None:
+        """Take out of an answer what is to be forwarded, or waits for others."""
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)

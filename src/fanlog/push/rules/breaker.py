@@ -16,19 +16,28 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fanlog import limits
+from fanlog.model.push_settings import BreakerRules, breaker_rules
 
 State = Literal["closed", "open", "half-open"]
 
 
 class Breaker:
-    __slots__ = ("_failures", "_held_until", "_open_s", "_until")
+    __slots__ = ("_failures", "_held_until", "_open_s", "_rules", "_until")
 
-    def __init__(self) -> None:
+    def __init__(self, rules: BreakerRules | None = None) -> None:
+        self._rules = rules or breaker_rules({})
         self._failures = 0
-        self._open_s = limits.PUSH_BREAKER_OPEN_S_MIN
+        self._open_s = self._rules.open_s_min
         self._until: float | None = None
         self._held_until = 0.0
+
+    def change(self, rules: BreakerRules) -> None:
+        """Take other rules. What it is open for now stays; a later time is by the new ones."""
+        if rules != self._rules:
+            self._rules = rules
+            self._open_s = min(max(self._open_s, rules.open_s_min), rules.open_s_max)
+            if self._until is None:
+                self._open_s = rules.open_s_min
 
     @property
     def until(self) -> float | None:
@@ -47,7 +56,7 @@ class Breaker:
 
     def note_success(self, now: float) -> None:
         self._failures = 0
-        self._open_s = limits.PUSH_BREAKER_OPEN_S_MIN
+        self._open_s = self._rules.open_s_min
         if now >= self._held_until:
             self._until = None
 
@@ -63,8 +72,8 @@ class Breaker:
             if now < self._until:
                 # One of those that were under way when it opened: nothing new.
                 return False
-            self._open_s = min(self._open_s * 2, limits.PUSH_BREAKER_OPEN_S_MAX)
-        elif self._failures < limits.PUSH_BREAKER_FAILURES:
+            self._open_s = min(self._open_s * 2, self._rules.open_s_max)
+        elif self._failures < self._rules.failures:
             return False
         self._until = now + self._open_s
         return True

@@ -17,7 +17,7 @@ from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.feed import Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
-from fanlog.errors import ResourceExhausted
+from fanlog.errors import BacklogFull, ResourceExhausted
 from fanlog.log.batch import Batch, Body
 from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import endpoints
@@ -101,6 +101,12 @@ class Forwarder:
         if denial:
             # No attempt: what an administrator takes away makes no dead letters.
             await self._keep(delivery, denial, is_counted=False)
+            return
+        try:
+            self._broker.pressure.check(topic)
+        except BacklogFull as error:
+            # No attempt: nothing is wrong with the message.
+            await self._keep(delivery, error.message, is_counted=False)
             return
         try:
             await self._commit(delivery, topic)

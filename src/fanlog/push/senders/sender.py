@@ -34,7 +34,9 @@ from fanlog.core.redelivery import Nack
 from fanlog.errors import FanlogError
 from fanlog.model.endpoints import WebEndpoint, parse_web
 from fanlog.model.ids import ack_id
+from fanlog.model.push_settings import breaker_rules
 from fanlog.model.resources import Subscription
+from fanlog.model.token_bucket import TokenBucket
 from fanlog.push.rules.breaker import Breaker
 from fanlog.push.rules.kinds import is_pushed
 from fanlog.push.rules.outcome import Outcome, of_error
@@ -52,6 +54,8 @@ log = logging.getLogger("fanlog.push")
 
 #: Messages whose failures are remembered, for `X-Delivery-Attempt`; the oldest are forgotten first.
 _FAILED_MAX = 10_000
+#: Of a token: what is lost when times are added.
+_ROUNDING = 1e-6
 _NOT_SENT = Nack(reason="not sent: push had ended")
 
 #: Scheme, name and port.
@@ -85,7 +89,12 @@ class Sender:
         self.consumer = Consumer(shared.broker, subscription, self._take_all)
         #: For metrics.
         self.window = Window()
-        self.breaker = Breaker()
+        self.breaker = Breaker(breaker_rules(subscription.labels))
+        #: Of the rate that is set; None for any rate.
+        self._bucket: TokenBucket | None = None
+        #: Times that messages waited for the rate.
+        self.rate_waits = 0
+        self._set_rate(subscription)
         self.outcomes: Counter[str] = Counter()
         #: The last failure; empty when none came since.
         self.last_reason = ""
@@ -103,9 +112,23 @@ class Sender:
         assert subscription.push is not None
         if subscription.push.endpoint != self._endpoint.url:
             self._endpoint = parse_web(subscription.push.endpoint)
-            self.window, self.breaker = Window(), Breaker()
+            self.window = Window()
+            self.breaker = Breaker(breaker_rules(subscription.labels))
+            self._bucket = None
             self.last_reason = ""
+        self.breaker.change(breaker_rules(subscription.labels))
+        self._set_rate(subscription)
         self.consumer.change(subscription)
+
+    def _set_rate(self, subscription: Subscription) -> None:
+        rate, now = subscription.push_rate, self._clock.now()
+        if rate is None:
+            self._bucket = None
+        elif self._bucket is None:
+            # A second's worth at once.
+            self._bucket = TokenBucket(rate, rate, now)
+        elif self._bucket.rate != rate:
+            self._bucket.change(now, rate, rate)
 
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
@@ -135,13 +158,24 @@ class Sender:
             version = feed.version
             credit.max_messages = self.window.size * self._transport.messages_max
             taken: list[LeasedMessage] = []
-            if self._room() > 0 and credit.has_room and feed.has_ready:
+            if self._room() > 0 and credit.has_room and feed.has_ready and self._has_tokens():
                 taken = await self._take(feed, credit)
             if not taken:
                 await self._wait(feed, version)
                 continue
             for messages in group(taken, self._transport.messages_max):
                 self._begin(messages)
+
+    def _tokens(self) -> int:
+        """How many messages the rate lets be sent now."""
+        assert self._bucket is not None
+        return int(self._bucket.left(self._clock.now()) + _ROUNDING)
+
+    def _has_tokens(self) -> bool:
+        if self._bucket is None or self._tokens() > 0:
+            return True
+        self.rate_waits += 1
+        return False
 
     def _room(self) -> int:
         """How many more requests may be sent now."""
@@ -165,14 +199,21 @@ class Sender:
             if room <= 0:
                 return []
             is_probe = self.breaker.until is not None
+            most = 1 if memory.is_scarce or is_probe else self._max_taken(room)
+            if self._bucket is not None:
+                most = min(most, self._tokens())
+                if not most:
+                    return []
             deliveries = await feed.take(
                 credit,
-                max_messages=1 if memory.is_scarce or is_probe else self._max_taken(room),
+                max_messages=most,
                 max_bytes=self._transport.bytes_max,
                 deadline_s=self._lease_s,
             )
             taken = [one for delivery in deliveries for one in self._messages_of(delivery)]
             size_bytes = sum([one.size_bytes for one in taken])
+            if self._bucket is not None:
+                self._bucket.take(self._clock.now(), len(taken))
         finally:
             memory.hold(size_bytes, reserved)
         self._broker.count_deliveries(self._subscription, deliveries)
@@ -194,8 +235,11 @@ class Sender:
 
     async def _wait(self, feed: Feed, version: int) -> None:
         timer = None
-        until = self.breaker.until
-        if until is not None and until > self._clock.now():
+        now = self._clock.now()
+        until = self.breaker.until or 0.0
+        if self._bucket is not None:
+            until = max(until, now + self._bucket.wait_s(now, 1.0))
+        if until > now:
             timer = self._clock.call_at(until, feed.wake)
         try:
             await feed.wait(version)

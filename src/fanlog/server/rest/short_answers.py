@@ -81,7 +81,7 @@ def _subscription(message: Any, asked: Asked) -> JsonObject:
         found["push_timeout_seconds"] = limits.PUSH_TIMEOUT_S_DEFAULT
     for name, (label, kind) in shapes.SETTINGS.items():
         if label in message.labels:
-            found[name] = kind(message.labels[label])
+            found[name] = shapes.setting_value(kind, message.labels[label])
     if found.pop("dead_letter_policy", None) is not None:
         policy = message.dead_letter_policy
         found["dead_letter"] = {

@@ -119,7 +119,7 @@ def _asking(index: int, message: Json) -> Json:
         if value is None:
             continue
         where = f"messages[{index}].{field}"
-        if field == "deliver_at":
+        if field in ("deliver_at", "tenant"):
             check_kind(where, value, str)
         elif field == "depends_on":
             value = _joined(where, value)

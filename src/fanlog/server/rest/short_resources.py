@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, endpoints, names
 from fanlog.model.json_value import Json, JsonObject
+from fanlog.model.resources import AT_MOST_ONCE
 from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA
 from fanlog.server.rest import json_in
 from fanlog.server.rest import short_shapes as shapes
@@ -29,8 +31,13 @@ _PATHS = {
     "delivery_url": "push_config",
     "dead_letter": "dead_letter_policy",
     "retention_seconds": _RETENTION,
-    **{field: f"labels.{label}" for field, (label, _) in shapes.SETTINGS.items()},
+    **{
+        field: f"labels.{label}"
+        for field, (label, _) in (shapes.SETTINGS | shapes.TOPIC_SETTINGS).items()
+    },
 }
+#: The window of subscriptions that are pulled from, unless another is asked for.
+_WINDOW = str(limits.MAX_OUTSTANDING_MESSAGES_SHORT)
 _MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
 _EXPORTS = _MODE_PATHS[1:]
 _SHORT_ONLY = frozenset(
@@ -88,7 +95,8 @@ def translate_new_topic(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_topic_change(body: JsonObject, asked: Asked) -> JsonObject:
-    _refuse_fixed("a topic", body, shapes.TOPIC_SETTINGS)
+    _refuse_fixed("a topic", body, shapes.FIXED_TOPIC_SETTINGS)
+    asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return translate_topic(body, asked)
 
 
@@ -101,7 +109,8 @@ def _refuse_fixed(what: str, body: JsonObject, fixed: Collection[str]) -> None:
 
 
 def translate_topic(body: JsonObject, asked: Asked) -> JsonObject:
-    made = {k: v for k, v in body.items() if k not in ("name", "retention_seconds", "ordering")}
+    own = {"name", "retention_seconds", *shapes.TOPIC_SETTINGS}
+    made = {k: v for k, v in body.items() if k not in own}
     settings, labels = _setting_labels(body, shapes.TOPIC_SETTINGS)
     if settings:
         made["labels"] = labels | settings
@@ -139,7 +148,7 @@ def translate_snapshot(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
-    for name in ("push_body", "push_timeout_seconds"):
+    for name in (field for field in shapes.SETTINGS if field.startswith("push_")):
         if body.get(name) is not None and body.get("mode") != "push":
             raise InvalidArgument(f"{name}: is for mode push; say so, or leave it out")
     made = _translate_subscription(
@@ -147,9 +156,20 @@ def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
     )
     labels = made.get("labels", {})
     url = body.get("delivery_url")
-    if isinstance(url, str) and endpoints.is_web(url) and isinstance(labels, dict):
+    if not isinstance(labels, dict):
+        return made
+    if isinstance(url, str) and endpoints.is_web(url):
         made["labels"] = {attributes.LABEL_PUSH_BODY: SHORT_BODY} | labels
+    elif _has_window(body, labels):
+        made["labels"] = {attributes.LABEL_MAX_OUTSTANDING_MESSAGES: _WINDOW} | labels
     return made
+
+
+def _has_window(body: JsonObject, labels: JsonObject) -> bool:
+    """Whether it is pulled from, and its messages are outstanding until they are acknowledged."""
+    is_export = any(body.get(name) is not None for name in _EXPORTS)
+    is_pulled = body.get("mode") in (None, "pull") and not is_export
+    return is_pulled and labels.get(attributes.LABEL_DELIVERY) != AT_MOST_ONCE
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:
@@ -192,8 +212,8 @@ def _setting_labels(
         raise InvalidArgument(f"labels: must be a JSON object, not {json_in.kind(given)}")
     for name, (label, kind) in known.items():
         if body.get(name) is not None:
-            check_kind(name, body[name], kind)
-            found[label] = str(body[name])
+            check_kind(name, body[name], *((float, int) if kind is float else (kind,)))
+            found[label] = shapes.label_value(body[name])
             if given.get(label, found[label]) != found[label]:
                 raise InvalidArgument(f"{name}: the label {label} says otherwise; give one of them")
     return found, given

@@ -10,13 +10,35 @@ from fanlog.model.attributes import (
     DELIVER_AT,
     DEPENDS_ON,
     LABEL_ASSIGNMENT,
+    LABEL_BACKLOG_AGE,
+    LABEL_BACKLOG_BLOCK,
+    LABEL_BACKLOG_BYTES,
+    LABEL_BACKLOG_CRITICAL,
+    LABEL_BACKLOG_FALLBACK,
+    LABEL_BACKLOG_GROUP,
+    LABEL_BACKLOG_HIGH,
+    LABEL_BACKLOG_LOW,
+    LABEL_BACKLOG_MESSAGES,
+    LABEL_BACKLOG_POLICY,
+    LABEL_BACKLOG_SUMMARIES,
     LABEL_DELIVERY,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_FAIRNESS,
     LABEL_KEY_SLOTS,
+    LABEL_MAX_OUTSTANDING_BYTES,
+    LABEL_MAX_OUTSTANDING_MESSAGES,
     LABEL_ORDERING,
+    LABEL_PUBLISH_BURST,
+    LABEL_PUBLISH_BYTES_BURST,
+    LABEL_PUBLISH_BYTES_RATE,
+    LABEL_PUBLISH_RATE,
     LABEL_PUSH_BODY,
+    LABEL_PUSH_BREAKER_FAILURES,
+    LABEL_PUSH_BREAKER_MAX_WAIT,
+    LABEL_PUSH_BREAKER_WAIT,
+    LABEL_PUSH_RATE,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_TTL,
@@ -24,8 +46,11 @@ from fanlog.model.attributes import (
     PUBLISHER,
     PUBLISHER_EPOCH,
     SEQUENCE,
+    TENANT,
     TTL,
 )
+from fanlog.model.backlog_policy import WAYS
+from fanlog.model.json_value import Json
 from fanlog.model.resources import (
     DELIVERIES,
     DEPENDENCY_POLICIES,
@@ -58,9 +83,22 @@ PULL_MESSAGES_DEFAULT = 10
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 #: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
-TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+FIXED_TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = FIXED_TOPIC_SETTINGS | {
+    "publish_rate": (LABEL_PUBLISH_RATE, int),
+    "publish_burst": (LABEL_PUBLISH_BURST, int),
+    "publish_bytes_rate": (LABEL_PUBLISH_BYTES_RATE, int),
+    "publish_bytes_burst": (LABEL_PUBLISH_BYTES_BURST, int),
+}
 TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
-TOPIC |= {"ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)}}
+TOPIC |= {
+    "ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)},
+    **{
+        name: integer(1, limits.PUBLISH_RATE_MAX)
+        for name, (_, kind) in TOPIC_SETTINGS.items()
+        if kind is int
+    },
+}
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
@@ -77,6 +115,7 @@ _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 FIXED_SETTINGS: dict[str, tuple[str, type]] = {
     "assignment": (LABEL_ASSIGNMENT, str),
     "slots": (LABEL_KEY_SLOTS, int),
+    "fairness": (LABEL_FAIRNESS, str),
 }
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
@@ -84,10 +123,27 @@ SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
+    "push_rate": (LABEL_PUSH_RATE, int),
+    "push_breaker_failures": (LABEL_PUSH_BREAKER_FAILURES, int),
+    "push_breaker_wait_seconds": (LABEL_PUSH_BREAKER_WAIT, int),
+    "push_breaker_max_wait_seconds": (LABEL_PUSH_BREAKER_MAX_WAIT, int),
     "message_ttl_seconds": (LABEL_TTL, int),
     "expired": (LABEL_EXPIRED, str),
     "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
     "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
+    "max_outstanding_messages": (LABEL_MAX_OUTSTANDING_MESSAGES, int),
+    "max_outstanding_bytes": (LABEL_MAX_OUTSTANDING_BYTES, int),
+    "backlog_policy": (LABEL_BACKLOG_POLICY, str),
+    "backlog_messages": (LABEL_BACKLOG_MESSAGES, int),
+    "backlog_bytes": (LABEL_BACKLOG_BYTES, int),
+    "backlog_age_seconds": (LABEL_BACKLOG_AGE, int),
+    "backlog_high": (LABEL_BACKLOG_HIGH, float),
+    "backlog_low": (LABEL_BACKLOG_LOW, float),
+    "backlog_critical": (LABEL_BACKLOG_CRITICAL, bool),
+    "backlog_fallback": (LABEL_BACKLOG_FALLBACK, str),
+    "backlog_block_seconds": (LABEL_BACKLOG_BLOCK, int),
+    "backlog_group": (LABEL_BACKLOG_GROUP, str),
+    "backlog_summaries_seconds": (LABEL_BACKLOG_SUMMARIES, int),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -97,6 +153,7 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
     "delivery": {"type": "string", "enum": list(DELIVERIES)},
+    "fairness": {"type": "string", "enum": ["tenant"]},
     "assignment": {"type": "string", "enum": ["sticky"]},
     "slots": integer(1, limits.KEY_SLOTS_MAX, default=limits.KEY_SLOTS_DEFAULT),
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
@@ -104,12 +161,29 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "push_timeout_seconds": integer(
         limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX, default=limits.PUSH_TIMEOUT_S_DEFAULT
     ),
+    "push_rate": integer(1, limits.PUSH_RATE_MAX),
+    "push_breaker_failures": integer(1, limits.PUSH_BREAKER_FAILURES_MAX),
+    "push_breaker_wait_seconds": integer(1, limits.PUSH_BREAKER_WAIT_S_MAX),
+    "push_breaker_max_wait_seconds": integer(1, limits.PUSH_BREAKER_WAIT_S_MAX),
     "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
     "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
     "dependency_timeout_seconds": integer(
         1, limits.DEPENDENCY_TIMEOUT_S_MAX, default=limits.DEPENDENCY_TIMEOUT_S_DEFAULT
     ),
     "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
+    "max_outstanding_messages": integer(0, limits.MAX_OUTSTANDING_MAX),
+    "max_outstanding_bytes": integer(0, limits.MAX_OUTSTANDING_MAX),
+    "backlog_policy": {"type": "string", "enum": list(WAYS)},
+    "backlog_messages": integer(1, limits.BACKLOG_LIMIT_MESSAGES_MAX),
+    "backlog_bytes": integer(1, limits.BACKLOG_LIMIT_BYTES_MAX),
+    "backlog_age_seconds": integer(1, int(limits.RETENTION_S_MAX)),
+    "backlog_high": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_low": {"type": "number", "minimum": 0, "maximum": 1},
+    "backlog_critical": BOOLEAN,
+    "backlog_fallback": {"type": "string", "enum": list(WAYS[:-1])},
+    "backlog_block_seconds": integer(1, limits.BACKLOG_BLOCK_S_MAX),
+    "backlog_group": STRING,
+    "backlog_summaries_seconds": integer(1, limits.BACKLOG_SUMMARIES_S_MAX),
     "dead_letter": record(
         {
             "topic": STRING,
@@ -135,6 +209,7 @@ ASKING: dict[str, str] = {
     "publisher": PUBLISHER,
     "sequence": SEQUENCE,
     "publisher_epoch": PUBLISHER_EPOCH,
+    "tenant": TENANT,
 }
 #: Those that are whole numbers.
 WHOLE = frozenset({"priority", "sequence", "publisher_epoch"})
@@ -143,6 +218,7 @@ NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
     "deliver_at": TIMESTAMP,
     "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
     "priority": integer(0, 9),
+    "tenant": STRING,
     "depends_on": array(STRING, minItems=1, maxItems=limits.DEPENDENCIES_MAX),
     "publisher": STRING,
     "sequence": integer(0, limits.SEQUENCE_MAX),
@@ -288,6 +364,21 @@ BACKLOG: dict[str, JsonSchema] = {
     "topics": array(record({"topic": STRING, **_BEHIND})),
     "topics_left_off": _COUNT,
     "detached": BOOLEAN,
+    "pressure": {"type": "number", "minimum": 0, "maximum": 1},
+    "dropped": {"type": "object", "additionalProperties": _COUNT},
+    "dropped_spans": array(
+        record(
+            {
+                "topic": STRING,
+                "reason": STRING,
+                "first_message_id": STRING,
+                "last_message_id": STRING,
+                "messages": _COUNT,
+                "first_time": TIMESTAMP,
+                "last_time": TIMESTAMP,
+            }
+        )
+    ),
 }
 PURGED = {"purged": _COUNT, "outstanding": _COUNT, "dry_run": BOOLEAN}
 _EVENT = {"time": TIMESTAMP, "what": STRING, "reason": STRING, "message_id": STRING}
@@ -357,3 +448,14 @@ VALIDATION: dict[str, JsonSchema] = {
 
 def page_of(key: str, entry: JsonSchema) -> JsonSchema:
     return record({key: array(entry), "next_page_token": STRING}, key)
+
+
+def label_value(value: Json) -> str:
+    """The value of a label, from that of the field that stands for it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def setting_value(kind: type, text: str) -> Json:
+    """The value of a field, from that of the label that it stands for."""
+    found: Json = text == "true" if kind is bool else kind(text)
+    return found

@@ -170,6 +170,9 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.SETTLED: lambda s: s.decided(s.world.share.settle_passed()),
     StateEvent.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
     StateEvent.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
+    StateEvent.DROPPED: lambda s: s.decided(
+        s.world.share.relieve(s.world.share.free_offsets(2) & s.it)
+    ),
     StateEvent.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
     StateEvent.PURGED: lambda s: s.decided(s.world.share.purge(2)),
     StateEvent.SOUGHT_PAST: lambda s: s.move(2, 2),

@@ -1,0 +1,1 @@
+"""Backlogs with limits: what is dropped of them, who is pushed back on, how full they are."""
