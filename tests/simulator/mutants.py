@@ -70,6 +70,33 @@ __all__ = [
     "term_mutants", "window_mutants",
 ]  # fmt: skip
 
+
+# Answers.
+
+
+@mutant("the sync is skipped", 20, (Writer, "_start_next"))
+def _(start_next: Any) -> Any:
+    def skipped(self: Writer) -> None:
+        start_next(self)
+        for waiter in self._running.waiters if self._running is not None else ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    return skipped
+
+
+@mutant("a publish is answered before its commit", 20, (Broker, "publish"))
+def _(_: Any) -> Any:
+    async def publish(self: Broker, topic_name: str, body: Any) -> Any:
+        self.access.check_serving()
+        topic = self.hard.catalog.topic(topic_name)
+        self.ledger.check_room(len(body.content))
+        transaction = self.ledger.begin()
+        [(partition, part, _)] = parts_of(topic.partitions, body)
+        base = transaction.append(topic.id, partition, part)
+        transaction.commit()
+        return [(partition, range(base, base + part.count), None)]
+
     return publish
 
 
