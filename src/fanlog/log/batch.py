@@ -246,7 +246,10 @@ def plain_batch(
 
 def plain_bytes(batch: Batch) -> int:
     """The length of a batch by `plain_batch` when it is stored."""
-    return _value_bytes(len(batch.content), batch.count, batch.key_hashes is not None, 0)
+    slot_bytes = _START_BYTES * len(batch.starts)
+    if batch.key_hashes is not None:
+        slot_bytes += _KEY_HASH_BYTES * len(batch.key_hashes)
+    return HEADER_BYTES + slot_bytes + len(batch.content)
 
 
 def encode_plain(batch: Batch) -> bytes:

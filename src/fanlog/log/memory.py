@@ -107,7 +107,8 @@ class MemoryLog:
             if held is None or offset >= held.end:
                 return found
             size_bytes = 0
-            for base_offset in held.bases[held.index_of(max(offset, held.start)) :]:
+            for at in range(held.index_of(max(offset, held.start)), len(held.bases)):
+                base_offset = held.bases[at]
                 value = held.values[base_offset]
                 size_bytes += held.size_bytes(base_offset)
                 if found and size_bytes > max_bytes:
@@ -116,6 +117,8 @@ class MemoryLog:
                     found.append(value)
                 else:
                     found.append(_decode(partition, base_offset, held.end_of(base_offset), value))
+                if size_bytes >= max_bytes:
+                    break
         return found
 
     async def read_stored(

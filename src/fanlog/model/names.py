@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from fanlog import limits
@@ -106,6 +107,7 @@ def refuse_system(name: str, *, field: str = "topic") -> None:
         )
 
 
+@lru_cache(maxsize=1024)  # Every publish names one.
 def parse_topic(name: str, *, field: str = "topic") -> ResourceName:
     """Parse a full topic name.
 
