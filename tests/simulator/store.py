@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from fanlog.broker.committer import Done
 from fanlog.errors import CommitFailed, DiskFull, FanlogError
-from fanlog.log import batch as codec
 from fanlog.log.api import Commit, Damaged, LogStats, StoredBatch
 from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog

@@ -109,10 +109,10 @@ class _Call(Generic[T]):
     """One call that a thread waits for; a lock is the cheapest thing to wait at.
 
     Its coroutine is driven here: most calls wait once, for a commit, and a task would cost them a
-    turn of the loop more.
+    turn of the loop more. So it may await anything, but is in no task: `asyncio.timeout` needs one.
     """
 
-    __slots__ = ("_coroutine", "_done", "_error", "_make", "_on_end", "_result")
+    __slots__ = ("_coroutine", "_done", "_error", "_has_ended", "_make", "_on_end", "_result")
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._make = make
@@ -120,6 +120,7 @@ class _Call(Generic[T]):
         self._done.acquire()
         self._result: T | None = None
         self._error: BaseException | None = None
+        self._has_ended = False
 
     def begin(self, on_end: Callable[[_Call[T]], None]) -> None:
         """Begin the call, on the loop; it is `on_end` when it has its answer."""
@@ -136,6 +137,8 @@ class _Call(Generic[T]):
         self._end(_stopped())
 
     def _step(self, _: object) -> None:
+        if self._has_ended:
+            return
         try:
             awaited = self._coroutine.send(None)
         except StopIteration as answer:
@@ -154,7 +157,7 @@ class _Call(Generic[T]):
                 awaited.add_done_callback(self._step)
 
     def _end(self, error: BaseException | None) -> None:
-        self._error = error
+        self._error, self._has_ended = error, True
         self._on_end(self)
         self._done.release()
 

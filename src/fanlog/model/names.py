@@ -107,7 +107,6 @@ def refuse_system(name: str, *, field: str = "topic") -> None:
         )
 
 
-@lru_cache(maxsize=1024)  # Every publish names one.
 def parse_topic(name: str, *, field: str = "topic") -> ResourceName:
     """Parse a full topic name.
 
@@ -277,6 +276,8 @@ _PROJECT_RULE = (
 )
 
 
+# Every call names something, and mostly the same things.
+@lru_cache(maxsize=4096)
 def _parse(
     name: str, collection: Collection, field: str, *, may_be_pattern: bool = False
 ) -> ResourceName:

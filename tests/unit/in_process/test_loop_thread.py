@@ -1,0 +1,88 @@
+"""Calls to a loop in a thread of its own: their answers, their errors, and how they are ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fanlog.errors import FailedPrecondition
+from fanlog.in_process.loop_thread import LoopThread
+
+
+@pytest.fixture
+def thread() -> Iterator[LoopThread]:
+    made = LoopThread("loop")
+    made.start()
+    yield made
+    if not made.loop.is_closed():
+        made.stop()
+
+
+def test_a_call_may_wait_for_anything(thread: LoopThread) -> None:
+    async def answer() -> list[int]:
+        found = [1]
+        await asyncio.sleep(0)
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_result, 2)
+        found.append(await future)
+        found += await asyncio.gather(asyncio.sleep(0, 3), asyncio.sleep(0, 4))
+        return found
+
+    assert thread.run(answer) == [1, 2, 3, 4]
+
+
+def test_a_call_gets_the_error_of_what_it_waits_for(thread: LoopThread) -> None:
+    async def fail() -> str:
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.set_exception, ValueError("no"))
+        try:
+            await future
+        except ValueError:
+            raise KeyError("told") from None
+        return "not told"
+
+    with pytest.raises(KeyError, match="told"):
+        thread.run(fail)
+
+
+def test_a_call_that_cannot_be_begun_raises(thread: LoopThread) -> None:
+    async def fail() -> None:
+        raise ValueError("at once")
+
+    with pytest.raises(ValueError, match="at once"):
+        thread.run(fail)
+
+
+@pytest.mark.parametrize("comes_late", [False, True])
+def test_a_stop_refuses_calls_under_way_after_they_have_cleaned_up(
+    thread: LoopThread, comes_late: bool
+) -> None:
+    waits, told, cleaned, failed = threading.Event(), [], [], []
+    thread.loop.set_exception_handler(lambda _, context: failed.append(context))
+
+    async def wait() -> None:
+        future = asyncio.get_running_loop().create_future()
+        waits.set()
+        try:
+            await future
+        finally:
+            cleaned.append(True)
+            if comes_late:
+                future.set_result(None)
+
+    def call() -> None:
+        try:
+            thread.run(wait)
+        except FailedPrecondition as error:
+            told.append(str(error))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert waits.wait(10)
+    thread.stop()
+    caller.join(10)
+    assert told == ["the broker was stopped; make another one"]
+    assert (cleaned, failed) == ([True], [])
