@@ -149,7 +149,7 @@ class Batch:
         return self.base_offset + len(self.starts) - 1
 
 
-class Place(TypedDict):
+class BatchPlace(TypedDict):
     """Where, and by which commit, the messages of an append are stored."""
 
     sequence: int

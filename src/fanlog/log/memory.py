@@ -107,7 +107,8 @@ class MemoryLog:
             if held is None or offset >= held.end:
                 return found
             size_bytes = 0
-            for at in range(held.index_of(max(offset, held.start)), len(held.bases)):
+            first = max(0, held.index_of(max(offset, held.start)))
+            for at in range(first, len(held.bases)):
                 base_offset = held.bases[at]
                 value = held.values[base_offset]
                 size_bytes += held.size_bytes(base_offset)
@@ -219,7 +220,7 @@ class MemoryLog:
         pass
 
     def _encode(self, commit: Commit, append: Append) -> list[tuple[Offset, bytes | Batch]]:
-        place: codec.Place = {
+        place: codec.BatchPlace = {
             "sequence": commit.sequence,
             "topic": append.topic,
             "partition": append.partition,
