@@ -91,8 +91,7 @@ class LoopThread:
         try:
             loop.run_forever()
         finally:
-            for call in list(self._under_way):
-                call.cancel()
+            self._cancel_calls()
             tasks = asyncio.all_tasks(loop)
             for task in tasks:
                 task.cancel()
@@ -103,6 +102,12 @@ class LoopThread:
             loop.close()
             self._is_over = True
             self._refuse_calls()
+            # Those that were begun while the tasks ended.
+            self._cancel_calls()
+
+    def _cancel_calls(self) -> None:
+        for call in list(self._under_way):
+            call.cancel()
 
 
 class _Call(Generic[T]):
@@ -125,8 +130,12 @@ class _Call(Generic[T]):
     def begin(self, on_end: Callable[[_Call[T]], None]) -> None:
         """Begin the call, on the loop; it is `on_end` when it has its answer."""
         self._on_end = on_end
-        self._coroutine = self._make()
-        self._step(None)
+        try:
+            self._coroutine = self._make()
+        except BaseException as error:
+            self._end(error)
+        else:
+            self._step(None)
 
     def cancel(self) -> None:
         """The loop is about to end: whatever the call waits for will not come."""

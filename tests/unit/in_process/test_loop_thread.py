@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 import pytest
 
@@ -49,11 +49,44 @@ def test_a_call_gets_the_error_of_what_it_waits_for(thread: LoopThread) -> None:
 
 
 def test_a_call_that_cannot_be_begun_raises(thread: LoopThread) -> None:
-    async def fail() -> None:
+    def make() -> Coroutine[None, None, None]:
         raise ValueError("at once")
 
     with pytest.raises(ValueError, match="at once"):
-        thread.run(fail)
+        thread.run(make)
+
+
+def test_a_call_that_comes_while_the_loop_ends_is_refused(thread: LoopThread) -> None:
+    told: list[str] = []
+
+    async def wait() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def call() -> None:
+        with pytest.raises(FailedPrecondition) as refused:
+            thread.run(wait)
+        told.append(str(refused.value))
+
+    caller = threading.Thread(target=call)
+
+    async def come_late() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            caller.start()
+            while not thread._under_way:
+                await asyncio.sleep(0)
+
+    thread.submit(come_late)
+    # Answered when the task has begun.
+    thread.run(_nothing)
+    thread.stop()
+    caller.join(10)
+    assert told == ["the broker was stopped; make another one"]
+
+
+async def _nothing() -> None:
+    pass
 
 
 @pytest.mark.parametrize("comes_late", [False, True])
