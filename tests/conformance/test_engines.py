@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fanlog.log import batch as codec
 from fanlog.log.api import Log
+from fanlog.log.batch import Batch
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.model.resources import Offset, PartitionId
@@ -19,10 +21,25 @@ class TestMemoryLog(LogConformance):
     def damage(self, log: Log, place: Path, partition: PartitionId, base_offset: Offset) -> Log:
         assert isinstance(log, MemoryLog)
         values = log._partitions[partition].values
-        value = bytearray(values[base_offset])
+        stored = values[base_offset]
+        assert isinstance(stored, bytes)
+        value = bytearray(stored)
         value[-1] ^= 1
         values[base_offset] = bytes(value)
         return log
+
+
+class TestMemoryLogOfBatches(TestMemoryLog):
+    def make_log(self, place: Path) -> Log:
+        return MemoryLog(keeps_batches=True)
+
+    def damage(self, log: Log, place: Path, partition: PartitionId, base_offset: Offset) -> Log:
+        assert isinstance(log, MemoryLog)
+        values = log._partitions[partition].values
+        value = values[base_offset]
+        if isinstance(value, Batch):
+            values[base_offset] = codec.encode_plain(value)
+        return super().damage(log, place, partition, base_offset)
 
 
 class TestEmbeddedLog(LogConformance):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from fanlog.broker.committer import Done
 from fanlog.errors import CommitFailed, DiskFull, FanlogError
-from fanlog.log import batch as codec
 from fanlog.log.api import Commit, Damaged, LogStats, StoredBatch
 from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog
@@ -61,7 +60,7 @@ class SimulatedStore(MemoryLog):
             return found
         size_bytes = 0
         for base in held.bases[held.index_of(max(offset, held.start)) :]:
-            size_bytes += len(held.values[base])
+            size_bytes += held.size_bytes(base)
             if found and size_bytes > max_bytes:
                 break
             item = self._decoded.get((partition, base))
@@ -89,11 +88,7 @@ class SimulatedStore(MemoryLog):
         held = self._partitions.get(partition)
         if held is None:
             return 0
-        at = bisect_left(
-            held.bases,
-            time_ns,
-            key=lambda base: codec.decode_header(held.values[base]).publish_time_ns,
-        )
+        at = bisect_left(held.bases, time_ns, key=held.time_ns)
         return max(held.bases[at], held.start) if at < len(held.bases) else held.end
 
     def stats(self) -> LogStats:

@@ -62,6 +62,13 @@ class InlineCommitter:
         pass
 
 
+class InstantCommitter(InlineCommitter):
+    """As inline, and it is over when `start` returns: no turn of the loop lies between."""
+
+    def start(self, commit: Commit, done: Done) -> None:
+        done(run_commit(self._log, commit))
+
+
 def run_commit(log: Log, commit: Commit) -> FanlogError | None:
     """Commit; return the error, if any. No exception of an engine may end the writer."""
     try:

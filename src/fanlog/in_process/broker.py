@@ -241,7 +241,8 @@ class ProgramBroker:
             attributes=attributes,
         )
         publish = publish_of(self._project, topic, (new,), self._message_bytes_max)
-        [only] = self._run(partial(self._opened().publish, publish))
+        opened = self._opened()
+        [only] = opened.thread.run(partial(opened.publish, publish))
         return only
 
     def publish_many(self, topic: str, messages: Iterable[object]) -> list[str]:

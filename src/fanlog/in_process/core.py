@@ -17,7 +17,7 @@ from fanlog.broker import spool
 from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.broker import Broker as Core
 from fanlog.broker.clock import Clock, SystemClock
-from fanlog.broker.committer import Committer, InlineCommitter, ThreadCommitter
+from fanlog.broker.committer import Committer, InstantCommitter, ThreadCommitter
 from fanlog.broker.schemas.examiner import Apart
 from fanlog.broker.seal_key_file import read_seal_keys, seal_keys
 from fanlog.broker.tiering.cold_check import check_nothing_cold
@@ -85,7 +85,7 @@ async def open_core(settings: CoreSettings) -> OpenCore:
         keys = seal_keys(read_seal_keys(settings.seal_key_file))
     store = _open_store(settings.folder)
     committer: Committer
-    committer = InlineCommitter(store) if settings.folder is None else ThreadCommitter(store)
+    committer = InstantCommitter(store) if settings.folder is None else ThreadCommitter(store)
     examiner = Apart()
     try:
         core = build_broker(
@@ -115,7 +115,7 @@ async def open_core(settings: CoreSettings) -> OpenCore:
 
 def _open_store(folder: Path | None) -> Log:
     if folder is None:
-        return MemoryLog()
+        return MemoryLog(keeps_batches=True)
     # Imported here: a program with messages in memory needs no LMDB.
     from fanlog.log.embedded import EmbeddedLog
     from fanlog.log.folder import warn_if_shared

@@ -9,7 +9,7 @@ callback) it is tried less and less often. Pure: time comes in as an argument.
 from __future__ import annotations
 
 #: The pause, in seconds.
-PAUSE_S = 0.001
+PAUSE_S = 0.002
 #: Takes of fewer messages are small, and those that follow one so soon are close to it.
 _FEW = 4
 #: A pause was worth it if so many messages had come.

@@ -24,6 +24,8 @@ class LoopThread:
         self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._inbox: deque[_Call[Any]] = deque()
+        #: Calls that were begun and have no answer; used on the loop.
+        self._under_way: set[_Call[Any]] = set()
         self._is_woken = False
         self._is_over = False
 
@@ -79,7 +81,9 @@ class LoopThread:
         self._is_woken = False
         inbox = self._inbox
         while inbox:
-            self.loop.create_task(inbox.popleft().answer())
+            call = inbox.popleft()
+            self._under_way.add(call)
+            call.begin(self._under_way.discard)
 
     def _run(self) -> None:
         loop = self.loop
@@ -87,6 +91,7 @@ class LoopThread:
         try:
             loop.run_forever()
         finally:
+            self._cancel_calls()
             tasks = asyncio.all_tasks(loop)
             for task in tasks:
                 task.cancel()
@@ -97,12 +102,22 @@ class LoopThread:
             loop.close()
             self._is_over = True
             self._refuse_calls()
+            # Those that were begun while the tasks ended.
+            self._cancel_calls()
+
+    def _cancel_calls(self) -> None:
+        for call in list(self._under_way):
+            call.cancel()
 
 
 class _Call(Generic[T]):
-    """One call that a thread waits for; a lock is the cheapest thing to wait at."""
+    """One call that a thread waits for; a lock is the cheapest thing to wait at.
 
-    __slots__ = ("_done", "_error", "_make", "_result")
+    Its coroutine is driven here: most calls wait once, for a commit, and a task would cost them a
+    turn of the loop more. So it may await anything, but is in no task: `asyncio.timeout` needs one.
+    """
+
+    __slots__ = ("_coroutine", "_done", "_error", "_has_ended", "_make", "_on_end", "_result")
 
     def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._make = make
@@ -110,16 +125,50 @@ class _Call(Generic[T]):
         self._done.acquire()
         self._result: T | None = None
         self._error: BaseException | None = None
+        self._has_ended = False
 
-    async def answer(self) -> None:
+    def begin(self, on_end: Callable[[_Call[T]], None]) -> None:
+        """Begin the call, on the loop; it is `on_end` when it has its answer."""
+        self._on_end = on_end
         try:
-            self._result = await self._make()
-        except asyncio.CancelledError:
-            self._error = _stopped()
+            self._coroutine = self._make()
         except BaseException as error:
-            self._error = error
-        finally:
-            self._done.release()
+            self._end(error)
+        else:
+            self._step(None)
+
+    def cancel(self) -> None:
+        """The loop is about to end: whatever the call waits for will not come."""
+        with suppress(BaseException):
+            self._coroutine.throw(asyncio.CancelledError())
+        with suppress(BaseException):
+            self._coroutine.close()
+        self._end(_stopped())
+
+    def _step(self, _: object) -> None:
+        if self._has_ended:
+            return
+        try:
+            awaited = self._coroutine.send(None)
+        except StopIteration as answer:
+            self._result = answer.value
+            self._end(None)
+        except asyncio.CancelledError:
+            self._end(_stopped())
+        except BaseException as error:
+            self._end(error)
+        else:
+            if awaited is None:
+                asyncio.get_running_loop().call_soon(self._step, None)
+            else:
+                # As a task says to the future that it has heard.
+                awaited._asyncio_future_blocking = False
+                awaited.add_done_callback(self._step)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error, self._has_ended = error, True
+        self._on_end(self)
+        self._done.release()
 
     def refuse(self, error: BaseException) -> None:
         self._error = error

@@ -251,5 +251,5 @@ def check_commit(log: Log, commit: Commit) -> None:
         if end is None:
             end = log.bounds(append.partition).end
         assert append.base_offset == end, "offsets are dense"
-        ends[append.partition] = end + sum(body.count for body in append.bodies)
+        ends[append.partition] = end + sum([body.count for body in append.bodies])
     assert all(0 < len(key) <= KEY_BYTES_MAX for key in commit.state), "a key of a wrong length"

@@ -30,7 +30,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from crc32c import crc32c
 
@@ -149,6 +149,16 @@ class Batch:
         return self.base_offset + len(self.starts) - 1
 
 
+class BatchPlace(TypedDict):
+    """Where, and by which commit, the messages of an append are stored."""
+
+    sequence: int
+    topic: int
+    partition: PartitionId
+    base_offset: Offset
+    publish_time_ns: int
+
+
 class Header(NamedTuple):
     """The values of a batch before its slot table. The header's own checksum has been verified."""
 
@@ -202,6 +212,61 @@ def encode(
         header = (sequence, topic, partition, base_offset, publish_time_ns)
         yield base_offset, _encode_run(run, *header)
         base_offset += run.count
+
+
+def plain_batch(
+    body: Body,
+    *,
+    sequence: int,
+    topic: int,
+    partition: PartitionId,
+    base_offset: Offset,
+    publish_time_ns: int,
+) -> Batch | None:
+    """The batch that `decode` makes of what `encode` makes of one body, without either.
+
+    None for a body that has something beside its messages and their keys, or would be cut.
+    """
+    if body.attributes or body.terms is not None or body.seal.addressee:
+        return None
+    batch = Batch(
+        topic=topic,
+        partition=partition,
+        base_offset=base_offset,
+        sequence=sequence,
+        publish_time_ns=publish_time_ns,
+        starts=array("I", body.starts),
+        key_hashes=None if body.key_hashes is None else array("Q", body.key_hashes),
+        attributes=body.attributes,
+        content=body.content,
+        seal=body.seal,
+    )
+    return batch if plain_bytes(batch) <= limits.BATCH_BYTES_MAX else None
+
+
+def plain_bytes(batch: Batch) -> int:
+    """The length of a batch by `plain_batch` when it is stored."""
+    slot_bytes = _START_BYTES * len(batch.starts)
+    if batch.key_hashes is not None:
+        slot_bytes += _KEY_HASH_BYTES * len(batch.key_hashes)
+    return HEADER_BYTES + slot_bytes + len(batch.content)
+
+
+def encode_plain(batch: Batch) -> bytes:
+    """The value of a batch by `plain_batch`."""
+    assert batch.seal is not None
+    body = Body(
+        content=batch.content, starts=batch.starts, key_hashes=batch.key_hashes, seal=batch.seal
+    )
+    [(_, value)] = encode(
+        [body],
+        sequence=batch.sequence,
+        topic=batch.topic,
+        partition=batch.partition,
+        base_offset=batch.base_offset,
+        publish_time_ns=batch.publish_time_ns,
+    )
+    return value
 
 
 def stored_bytes(bodies: Sequence[Body]) -> int:

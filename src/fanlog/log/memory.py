@@ -3,6 +3,9 @@
 It has the semantics of every other engine and the simplest code that gives them. Batches go through
 the same bytes as on disk, so that every batch read back has been encoded, cut, merged and verified.
 Nothing survives the process: `features.durable` is False.
+
+A broker inside a program has it keep batches as they come, where nothing is to be cut or merged:
+nobody reads their bytes there, so they are encoded when somebody does.
 """
 
 from __future__ import annotations
@@ -40,15 +43,17 @@ class MemoryLog:
 
     Args:
         identity: Sixteen bytes to be known by; random if not given.
+        keeps_batches: Whether a batch is encoded only when its bytes are asked for.
     """
 
     features = Features(durable=False, total_order=True)
 
-    def __init__(self, *, identity: bytes | None = None) -> None:
+    def __init__(self, *, identity: bytes | None = None, keeps_batches: bool = False) -> None:
         #: Held while a commit is applied and while something is read, so that readers on another
         #: thread see whole commits.
         self._lock = threading.Lock()
         self._identity = os.urandom(16) if identity is None else identity
+        self._keeps_batches = keeps_batches
         self._last_sequence = 0
         self._last_publish_time_ns = 0
         self._partitions: dict[PartitionId, _Partition] = {}
@@ -78,7 +83,7 @@ class MemoryLog:
 
     def commit(self, commit: Commit) -> None:
         check_commit(self, commit)
-        encoded = [(append, _encode(commit, append)) for append in commit.appends]
+        encoded = [(append, self._encode(commit, append)) for append in commit.appends]
         state = list(commit.state.items())
         with self._lock:
             for append, values in encoded:
@@ -102,12 +107,19 @@ class MemoryLog:
             if held is None or offset >= held.end:
                 return found
             size_bytes = 0
-            for base_offset in held.bases[held.index_of(max(offset, held.start)) :]:
+            first = max(0, held.index_of(max(offset, held.start)))
+            for at in range(first, len(held.bases)):
+                base_offset = held.bases[at]
                 value = held.values[base_offset]
-                size_bytes += len(value)
+                size_bytes += held.size_bytes(base_offset)
                 if found and size_bytes > max_bytes:
                     break
-                found.append(_decode(partition, base_offset, held.end_of(base_offset), value))
+                if isinstance(value, Batch):
+                    found.append(value)
+                else:
+                    found.append(_decode(partition, base_offset, held.end_of(base_offset), value))
+                if size_bytes >= max_bytes:
+                    break
         return found
 
     async def read_stored(
@@ -120,7 +132,7 @@ class MemoryLog:
                 return found
             size_bytes = 0
             for base_offset in islice(held.bases, held.index_of(max(offset, held.start)), None):
-                value = held.values[base_offset]
+                value = _stored(held.values[base_offset])
                 size_bytes += len(value)
                 if base_offset >= end or (found and size_bytes > max_bytes):
                     break
@@ -134,6 +146,8 @@ class MemoryLog:
                 return None
             try:
                 value = held.values[held.bases[held.index_of(offset)]]
+                if isinstance(value, Batch):
+                    return value.sequence
                 return codec.decode_header(value).sequence
             except BatchDamaged:
                 return None
@@ -170,7 +184,7 @@ class MemoryLog:
             for at in range(first, last):
                 base_offset = held.bases[at]
                 first_ns = first_ns or held.known_time_ns(base_offset)
-                size_bytes += len(held.values[base_offset])
+                size_bytes += held.size_bytes(base_offset)
                 if size_bytes >= step_bytes or at == last - 1:
                     extent = Extent(
                         end_offset=held.end_of(base_offset),
@@ -205,23 +219,41 @@ class MemoryLog:
     def close(self) -> None:
         pass
 
+    def _encode(self, commit: Commit, append: Append) -> list[tuple[Offset, bytes | Batch]]:
+        place: codec.BatchPlace = {
+            "sequence": commit.sequence,
+            "topic": append.topic,
+            "partition": append.partition,
+            "base_offset": append.base_offset,
+            "publish_time_ns": commit.publish_time_ns,
+        }
+        if self._keeps_batches and len(append.bodies) == 1:
+            batch = codec.plain_batch(append.bodies[0], **place)
+            if batch is not None:
+                return [(append.base_offset, batch)]
+        return list(codec.encode(append.bodies, **place))
+
     def _append(
-        self, sequence: int, append: Append, values: Iterable[tuple[Offset, bytes]]
+        self, sequence: int, append: Append, values: Iterable[tuple[Offset, bytes | Batch]]
     ) -> None:
         partition = append.partition
-        held = self._partitions.setdefault(partition, _Partition())
+        held = self._partitions.get(partition)
+        if held is None:
+            held = self._partitions[partition] = _Partition()
         for base_offset, value in values:
             held.bases.append(base_offset)
             held.values[base_offset] = value
-            count = codec.decode_header(value).message_count
-            held.end = base_offset + count
+            if isinstance(value, Batch):
+                held.end = value.end_offset
+            else:
+                held.end = codec.decode_header(value).end_offset
             self._positions.append(
                 LogPosition(
                     sequence=sequence,
                     partition=partition,
                     base_offset=base_offset,
                     end_offset=held.end,
-                    size_bytes=len(value),
+                    size_bytes=held.size_bytes(base_offset),
                 )
             )
 
@@ -249,7 +281,8 @@ class _Partition:
         self.start: Offset = 0
         self.end: Offset = 0
         self.bases: list[Offset] = []
-        self.values: dict[Offset, bytes] = {}
+        #: As bytes; or as they came, see `codec.plain_batch`.
+        self.values: dict[Offset, bytes | Batch] = {}
 
     @property
     def bounds(self) -> Bounds:
@@ -262,8 +295,16 @@ class _Partition:
         after = bisect_right(self.bases, base_offset)
         return self.bases[after] if after < len(self.bases) else self.end
 
+    def size_bytes(self, base_offset: Offset) -> int:
+        """The length of a batch as bytes."""
+        value = self.values[base_offset]
+        return codec.plain_bytes(value) if isinstance(value, Batch) else len(value)
+
     def time_ns(self, base_offset: Offset) -> int:
-        return codec.decode_header(self.values[base_offset]).publish_time_ns
+        value = self.values[base_offset]
+        if isinstance(value, Batch):
+            return value.publish_time_ns
+        return codec.decode_header(value).publish_time_ns
 
     def known_time_ns(self, base_offset: Offset) -> int:
         """As `time_ns`; 0 when the header is not readable."""
@@ -281,16 +322,8 @@ class _Partition:
         return kept
 
 
-def _encode(commit: Commit, append: Append) -> list[tuple[Offset, bytes]]:
-    values = codec.encode(
-        append.bodies,
-        sequence=commit.sequence,
-        topic=append.topic,
-        partition=append.partition,
-        base_offset=append.base_offset,
-        publish_time_ns=commit.publish_time_ns,
-    )
-    return list(values)
+def _stored(value: bytes | Batch) -> bytes:
+    return codec.encode_plain(value) if isinstance(value, Batch) else value
 
 
 def _decode(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from fanlog import limits
@@ -275,6 +276,8 @@ _PROJECT_RULE = (
 )
 
 
+# Every call names something, and mostly the same things.
+@lru_cache(maxsize=4096)
 def _parse(
     name: str, collection: Collection, field: str, *, may_be_pattern: bool = False
 ) -> ResourceName:

@@ -54,6 +54,48 @@ def test_one_body():
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        make_body(b"one"),
+        make_body(b"one", b"", b"three"),
+        make_body(b"one", b"two", key_hashes=[1, 0]),
+        make_body(b"one", seal=Seal(is_letter=True, hops=3)),
+        make_body(bytes(limits.BATCH_BYTES_MAX - codec.HEADER_BYTES - 8)),
+    ],
+)
+def test_a_plain_batch_is_what_is_read_back(body):
+    value = encode_one(body)
+    batch = plain(body)
+    assert batch == codec.decode(value)
+    assert codec.encode_plain(batch) == value
+    assert codec.plain_bytes(batch) == len(value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        make_body(b"one", attributes={"a": "b"}),
+        make_body(b"one", seal=Seal(is_copy=True, addressee=1)),
+        make_body(bytes(limits.BATCH_BYTES_MAX - codec.HEADER_BYTES - 7)),
+        make_body(*[bytes(limits.BATCH_BYTES_MAX // 2)] * 2),
+    ],
+)
+def test_no_batch_is_plain_that_has_more_or_would_be_cut(body):
+    assert plain(body) is None
+
+
+def plain(body: Body) -> Batch | None:
+    return codec.plain_batch(
+        body,
+        sequence=5,
+        topic=6,
+        partition=PartitionId(7),
+        base_offset=100,
+        publish_time_ns=1_700_000_000_123_456_789,
+    )
+
+
 def test_header_says_the_same_as_the_batch():
     body = make_body(b"one", b"two", key_hashes=[1, 2], attributes={"a": "b"})
     value = encode_one(body)

@@ -492,10 +492,11 @@ class OrderedBacklog(AlongPlaces):
         end = self._until(end)
         for slots in views:
             stop = min(end, slots.end_offset)
-            first, _ = next(self._fresh(cursor, end), (end, end))
-            if slots.base_offset <= first < stop:
-                fresh = list(self._fresh(cursor, stop))
-                self._go_to(self._meet_all(fresh, stop, slots, packer))
+            fresh = self._fresh(cursor, stop)
+            first = next(fresh, None)
+            if first is not None and slots.base_offset <= first[0]:
+                # All of them before any is met: meeting changes what they are made of.
+                self._go_to(self._meet_all([first, *fresh], stop, slots, packer))
                 if self.next_offset < stop:
                     break
         self.progress += self.next_offset - before
