@@ -22,10 +22,12 @@ class Mutant:
     patches: tuple[Patch, ...]
     #: Only worlds are looked at whose temper has some of each of these words; any, if it is empty.
     needs: str = ""
+    #: The first world to look at, for one that few worlds meet.
+    first: int = 0
 
     def seeds(self) -> Iterator[int]:
-        """Seeds of the worlds in which it is found, from 0 on."""
-        return islice(filter(self._fits, count()), self.seeds_max)
+        """Seeds of the worlds in which it is found."""
+        return islice(filter(self._fits, count(self.first)), self.seeds_max)
 
     def _fits(self, seed: int) -> bool:
         words = self.needs.split()
@@ -36,13 +38,13 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    name: str, seeds_max: int, *patched: tuple[Any, str], needs: str = ""
+    name: str, seeds_max: int, *patched: tuple[Any, str], needs: str = "", first: int = 0
 ) -> Callable[[Any], Any]:
     """Register a planted bug: the decorated function makes the new attribute of the old."""
 
     def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         patches = tuple((owner, attribute, make) for owner, attribute in patched)
-        MUTANTS[name] = Mutant(name, seeds_max, patches, needs)
+        MUTANTS[name] = Mutant(name, seeds_max, patches, needs, first)
         return make
 
     return register

@@ -86,6 +86,7 @@ def _(_: Any) -> Any:
     (AddressTable, "view"),
     (feed, "_check_address"),
     needs="reopens dead_letters",
+    first=650,
 )
 def _(known: Any) -> Any:
     if known is AddressTable.__dict__["view"]:

@@ -10,7 +10,7 @@ from fanlog.broker.delivery import feed
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.core.agenda import PENDING, Agenda
 from fanlog.core.records import AgendaChunk
-from fanlog.core.share import Share, ordered, unordered
+from fanlog.core.share import Share, along_places
 from fanlog.core.share.backlog import find
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
@@ -115,8 +115,7 @@ class _Impatient:
 @mutant(
     "an urgent message does not wait for its time",
     60,
-    (unordered, "urgent_offsets"),
-    (ordered, "urgent_offsets"),
+    (along_places, "urgent_offsets"),
     needs="terms",
 )
 def _(urgent_offsets: Any) -> Any:

@@ -7,6 +7,7 @@ goes no further than to the next anchor, and takes what stands behind it before 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 from pyroaring import BitMap64
@@ -19,7 +20,7 @@ from fanlog.core.share.urgency import Turns, urgent_offsets
 from fanlog.model.resources import Offset
 
 
-class AlongPlaces:
+class AlongPlaces(ABC):
     """The place of a backlog in the log, and what is next up."""
 
     __slots__ = ("_next_up", "_turns", "agenda", "next_offset")
@@ -62,23 +63,25 @@ class AlongPlaces:
             most=limit,
         )
 
+    @abstractmethod
     def _plan_oldest(
         self, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> list[Range]:
-        raise NotImplementedError
+        """Which of the oldest are to be read for an answer."""
 
+    @abstractmethod
     def _urgent_set(self, consumer: Credit) -> tuple[BitMap64, Sequence[BitMap64]]:
         """Messages before `next_offset` that may be handed out ahead of others; and who may not."""
-        raise NotImplementedError
 
     # Places.
 
+    @abstractmethod
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
-        raise NotImplementedError
+        """What was not met yet and is open, in order."""
 
+    @abstractmethod
     def _is_met(self, offset: Offset) -> bool:
         """Whether a message that stands behind an anchor is leased, delayed or offered already."""
-        raise NotImplementedError
 
     def take_places(
         self, anchor: Offset, offsets: Sequence[Offset], busy: BitMap64, delayed: BitMap64
