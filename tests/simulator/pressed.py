@@ -30,6 +30,8 @@ _LEASE_KEY = struct.Struct(">QIQI")
 PREFIX = "pressed"
 WAYS = ("drop-oldest", "drop-newest", "drop-random", "drop-by-priority", "sample", "push-back")
 DROPPING = WAYS[:-1]
+#: Of the first one in some worlds, in the place of what it drew.
+OVERFLOW = "dead-letter"
 HIGH, LOW = 0.8, 0.5
 
 
@@ -55,6 +57,9 @@ class Pressed:
     fence: int = 0
     #: Offsets by their priority.
     ranked: dict[int, BitMap64] = field(default_factory=dict)
+    #: The partition of its dead letters; and the data of what may become one, by offset.
+    letters: int = -1
+    data: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def acked(self) -> BitMap64:
@@ -71,6 +76,18 @@ class PressedDisk:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"{seed}: pressed")
         self.made: list[Pressed] = []
+        self.overflows = random.Random(f"{seed}: overflows").random() < 0.2
+
+    def drawn(self) -> Pressed:
+        """One more, as chance has it."""
+        rng = self.rng
+        one = Pressed(
+            rng.choice(WAYS), rng.choice((1, 3, 10, 25)), rng.random() < 0.5, rng.random() < 0.6
+        )
+        if self.overflows and not self.made:
+            one.way = OVERFLOW
+        self.made.append(one)
+        return one
 
     def committed(self, world: World, commit: Commit, messages: Sequence[Message]) -> Iterator[str]:
         """Take a commit; the sentences of what it broke.
@@ -80,10 +97,16 @@ class PressedDisk:
         for one in self.made:
             if one.partition >= 0 and not world.is_draining:
                 own = [message for message in messages if message.partition == one.partition]
-                yield from self._committed(world, one, commit, own)
+                letters = [m.data for m in messages if m.partition == one.letters]
+                yield from self._committed(world, one, commit, own, letters)
 
     def _committed(
-        self, world: World, one: Pressed, commit: Commit, messages: Sequence[Message]
+        self,
+        world: World,
+        one: Pressed,
+        commit: Commit,
+        messages: Sequence[Message],
+        letters: Sequence[bytes],
     ) -> Iterator[str]:
         before, counted, appended = one.acked, one.dropped, len(messages)
         fence = one.fence
@@ -91,6 +114,8 @@ class PressedDisk:
         for message in messages:
             priority = int(message.attributes.get(PRIORITY, 0))
             one.ranked.setdefault(priority, BitMap64()).add(message.offset)
+            if one.letters >= 0:
+                one.data[message.offset] = message.data
         for key, value in commit.state.items():
             if key[:1] in (CursorHead.KIND, CursorChunk.KIND, DropRecord.KIND):
                 self._apply(one, key, value)
@@ -132,6 +157,12 @@ class PressedDisk:
         is_short = len(one.open) + others < one.limit
         if one.way in DROPPING[:-1] and one.dropped > counted and is_short:
             yield f"{where}: {one.dropped - counted} were dropped, down to {len(one.open)}"
+        if one.way == OVERFLOW:
+            if len(letters) != one.dropped - counted:
+                yield f"{where}: {len(letters)} letters, {one.dropped - counted} were counted"
+            for offset in unseen:
+                if one.data[offset] not in letters:
+                    yield f"{where}: {offset} left unseen, without a letter"
         if one.way == "push-back":
             yield from self._pushed_back(world, one, appended, where)
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from fanlog.model.attributes import PRIORITY
+from fanlog.model.resources import DeadLetterPolicy
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from simulator import raw
 from simulator.calling import called, insist
 from simulator.clients import pull, settle
-from simulator.pressed import HIGH, LOW, PREFIX, WAYS, Pressed
+from simulator.pressed import HIGH, LOW, OVERFLOW, PREFIX, Pressed
 from simulator.world import Lost, World
 
 #: Longer than any world pauses between a pull and its acknowledgement.
@@ -25,18 +27,19 @@ ACK_DEADLINE_S = 600
 async def presser(world: World) -> None:
     """Publish more than is read, until the world is over."""
     pressed, rng = world.pressed, world.pressed.rng
-    one = Pressed(
-        rng.choice(WAYS), rng.choice((1, 3, 10, 25)), rng.random() < 0.5, rng.random() < 0.6
-    )
-    pressed.made.append(one)
+    one = pressed.drawn()
     name = f"{PREFIX}-{len(pressed.made)}"
     topic, own = f"projects/sim/topics/{name}", f"projects/sim/subscriptions/{name}"
     await insist(world, partial(_create_topic, world, topic))
+    if one.way == OVERFLOW:
+        await insist(world, partial(_create_topic, world, f"{topic}-letters"))
     await insist(world, partial(_create_subscription, world, one, own, topic))
     catalog = (await world.up()).broker.hard.catalog
     if not catalog.has_subscription(own):
         return
     one.id, one.partition = catalog.subscription(own).id, catalog.topic(topic).partitions[0]
+    if one.way == OVERFLOW:
+        one.letters = catalog.topic(f"{topic}-letters").partitions[0]
     while await world.pause():
         with suppress(FanlogError, Lost):
             if rng.random() < 0.6:
@@ -59,10 +62,17 @@ async def _create_subscription(world: World, one: Pressed, name: str, topic: str
     }
     if one.way == "push-back":
         labels["fanlog-backlog-critical"] = "true"
+    letters = None
+    if one.way == OVERFLOW:
+        letters = DeadLetterPolicy(
+            dead_letter_topic=f"{topic}-letters",
+            max_delivery_attempts=limits.DELIVERY_ATTEMPTS_MAX,
+        )
     spec = SubscriptionSpec(
         name=name,
         topic=topic,
         labels=labels,
+        dead_letter=letters,
         ack_deadline_s=ACK_DEADLINE_S,
         enable_message_ordering=one.is_ordered,
         enable_exactly_once=one.is_exact,

@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 
 from fanlog.broker.delivery import sample_rates
 from fanlog.broker.pressure.bounds import BoundTable
-from fanlog.broker.pressure.relief import Relief
+from fanlog.broker.pressure.relief import OVERFLOWN, Relief
 from fanlog.core.drops import Drops
 from fanlog.core.share import Share, relief
 from fanlog.core.share.looking import Looking
@@ -95,3 +95,14 @@ def _(relieve: Any) -> Any:
         return found
 
     return lose
+
+
+@mutant("what overflows leaves no letter", 20, (Relief, "_move"), needs="pressers")
+def _(_: Any) -> Any:
+    async def drop(self: Relief, share: Share, offsets: BitMap64, why: str) -> int:
+        transaction = self._ledger.begin()
+        self.drop(share, offsets, OVERFLOWN, transaction)
+        await transaction.commit()
+        return len(offsets)
+
+    return drop
