@@ -17,7 +17,7 @@ from server.unique import unique
 from server.v1 import SinkClient
 
 #: Instructions are read: `docs/reference/options.md` says what they may be.
-DATA = attributes.PUBLISHED - set(attributes.TERMS)
+DATA = attributes.PUBLISHED - {*attributes.TERMS, *attributes.SEQUENCES}
 
 
 TYPO = "fanlog-dedupid"
