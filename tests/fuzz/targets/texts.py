@@ -117,7 +117,7 @@ class _Client:
         # Anything else would be asked again, for ever, by `--follow`.
         raise CallFailed("nobody is there", "UNAVAILABLE")
 
-    def publish(self, _: str, messages: Any) -> Any:
+    def publish(self, _: str, messages: Any, **__: Any) -> Any:
         return [str(number) for number, _ in enumerate(messages)]
 
     def call(self, method: str, request: Any, reply_type: Any) -> Any:
