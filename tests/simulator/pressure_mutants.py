@@ -56,7 +56,7 @@ def _(_: Any) -> Any:
     return relief.oldest
 
 
-@mutant("a high backlog is low at once", 40, (Watermark, "observe"), needs="pressers")
+@mutant("a high backlog is low at once", 40, (Watermark, "observe"), needs="pressers", first=300)
 def _(_: Any) -> Any:
     def observe(self: Watermark, fill: float, *, high: float, low: float) -> Any:
         was, self.is_high = self.is_high, fill > high

@@ -124,7 +124,7 @@ class _Client:
         return reply_type()
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        def answer(*args: Any) -> Any:
+        def answer(*args: Any, **__: Any) -> Any:
             if verb.startswith("list_"):
                 return iter(())
             if verb.startswith("get_"):
