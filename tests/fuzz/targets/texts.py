@@ -113,7 +113,7 @@ class _Client:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def pull(self, *_: Any, **__: Any) -> Any:
+    def pull_with_ttl(self, *_: Any, **__: Any) -> Any:
         # Anything else would be asked again, for ever, by `--follow`.
         raise CallFailed("nobody is there", "UNAVAILABLE")
 
@@ -124,7 +124,7 @@ class _Client:
         return reply_type()
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        def answer(*args: Any, **__: Any) -> Any:
+        def answer(*args: Any) -> Any:
             if verb.startswith("list_"):
                 return iter(())
             if verb.startswith("get_"):
