@@ -9,11 +9,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Callbacks print from several threads, and Python's own `print` writes a line in pieces.
+WHOLE_LINES = """
+import builtins, sys
+builtins.print = lambda *words: sys.stdout.write(" ".join(map(str, words)) + "\\n")
+"""
 
 
 def said(program: str, folder: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [sys.executable, "-W", "error", "-c", WHOLE_LINES + program],
         capture_output=True,
         text=True,
         cwd=folder,
