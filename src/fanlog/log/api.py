@@ -166,7 +166,10 @@ class Log(Protocol):
 
         Raises:
             DiskFull: No room; nothing changed.
-            CommitFailed: Anything else; nothing changed.
+            CommitFailed: Anything else; nothing changed. Of these, engines that several nodes share
+                have `CommitTooLarge`, and `Fenced` once another node commits.
+            OutcomeUnknown: Only such engines: it may be there, or come yet. The engine commits
+                nothing more; the state is as of the last commit that was applied.
         """
 
     def prepare(self) -> None:

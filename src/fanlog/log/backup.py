@@ -20,6 +20,9 @@ from fanlog.log import folder
 from fanlog.log.doctor import examine
 from fanlog.log.envelope import EnvelopeDamaged
 from fanlog.log.page_slack import zero_slack
+from fanlog.log.replicated.facts import parse_facts
+from fanlog.log.replicated.marks import parse_marks
+from fanlog.log.replicated.story import is_whole
 from fanlog.log.report import FolderReport
 from fanlog.log.side_files import SideFiles, copy_files
 
@@ -43,17 +46,23 @@ def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) ->
     been read back: the report counts its contents. As long as it takes, pages that the broker frees
     are not used again.
 
+    Of the folder of a node of a cluster the copy is a data folder as any other, with the log as far
+    as the node has it: what says where in the partition that is, is not in it.
+
     Raises:
-        ConfigError: There is no data folder, or `out_dir` is not empty.
+        ConfigError: There is no data folder, or a node's that has not all of the log yet; or
+            `out_dir` is not empty.
         DiskFull: No room for the copy; nothing is left of it.
         CommitFailed: It could not be written for another reason; nothing is left of it.
     """
-    folder.require(data_dir)
+    folder.require(folder.log_place(data_dir))
     folder.require_empty(out_dir)
     partial = out_dir / _PARTIAL_NAME
     partial.mkdir()
     try:
         missing = _copy_compact(data_dir, partial / folder.DATA_NAME, beside)
+        if folder.is_cache(data_dir):
+            _make_own(partial, data_dir)
         report = examine(partial)
         if beside is not None and (partial / beside.folder).exists():
             (partial / beside.folder).rename(out_dir / beside.folder)
@@ -77,6 +86,7 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None
         DataLoss: The backup is damaged.
         DiskFull: No room; nothing is left of the copy.
     """
+    folder.refuse_cache(backup_dir)
     folder.require(backup_dir)
     folder.make(data_dir)
     with folder.hold(data_dir):
@@ -107,6 +117,7 @@ def compact(data_dir: Path) -> Sizes:
         DataFolderInUse: A broker is using it.
         DiskFull: No room for the copy; nothing changed.
     """
+    folder.refuse_cache(data_dir)
     folder.require(data_dir)
     path = data_dir / folder.DATA_NAME
     with folder.hold(data_dir):
@@ -130,7 +141,7 @@ def compact(data_dir: Path) -> Sizes:
 
 def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[str]:
     """Copy the data file and the side files; returns the names of side files that are missing."""
-    store = folder.open_store(data_dir, readonly=True)
+    store = folder.open_store(folder.log_place(data_dir), readonly=True)
     try:
         for left in reversed(range(_TRIES)):
             with store.env.begin(buffers=True) as txn, ExitStack() as stack:
@@ -159,6 +170,29 @@ def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[
         raise AssertionError("the last try returns")
     finally:
         store.close()
+
+
+def _make_own(copy_dir: Path, cache_dir: Path) -> None:
+    """Take what is of the cache alone out of the copy of one."""
+    store = folder.open_store(copy_dir)
+    try:
+        with _report_write_errors(copy_dir), store.env.begin(write=True, buffers=True) as txn:
+            facts = folder.get_meta(store, txn, folder.META_REPLICA)
+            marks = folder.get_meta(store, txn, folder.META_MARKS)
+            if facts is None or marks is None:
+                raise folder.data_loss(cache_dir, "the cache does not say how far it is")
+            if not is_whole(parse_facts(facts), parse_marks(marks)):
+                raise ConfigError(
+                    f"the node of {cache_dir} has not read all of the log yet: wait until "
+                    "`fanlog cluster describe` says that it follows, or back up another node"
+                )
+            txn.delete(folder.META_REPLICA, db=store.meta)
+            txn.delete(folder.META_MARKS, db=store.meta)
+    except (EnvelopeDamaged, ValueError) as error:
+        raise folder.data_loss(cache_dir, str(error)) from error
+    finally:
+        store.close()
+    (copy_dir / folder.READERS_NAME).unlink(missing_ok=True)
 
 
 def _restore_beside(source: Path, place: Path) -> None:

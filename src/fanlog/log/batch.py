@@ -51,6 +51,8 @@ _UNSEALABLE_VERSION = 1
 # body length, base offset, publish time, payload checksum; then the checksum of these 60 bytes.
 _FIELDS = struct.Struct("<4sHHIIQQIIQQI")
 _CHECKSUM = struct.Struct("<I")
+#: Where the count stands among the fields.
+_COUNT, _COUNT_AT = struct.Struct("<I"), 8
 HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
 
 #: The slot table is followed by one key hash a message.
@@ -66,7 +68,8 @@ _START_BYTES = 4
 _KEY_HASH_BYTES = 8
 _ADDRESSEE = struct.Struct("<Q")
 _ATTRIBUTE_LENGTHS = struct.Struct("<HH")
-_SWAP = sys.byteorder == "big"
+#: Whether arrays have another byte order than what is stored.
+SWAPS = sys.byteorder == "big"
 
 assert HEADER_BYTES == 64
 assert array("I").itemsize == _START_BYTES
@@ -188,7 +191,7 @@ class Header(NamedTuple):
         """Length of the whole value, header included."""
         keyed = self.flags & _HAS_KEY_HASHES
         beside = self.attributes_bytes + (_ADDRESSEE.size if self.flags & IS_ADDRESSED else 0)
-        return _value_bytes(self.body_bytes, self.message_count, keyed, beside)
+        return batch_bytes(self.body_bytes, self.message_count, keyed, beside)
 
 
 def encode(
@@ -214,64 +217,15 @@ def encode(
         base_offset += run.count
 
 
-def plain_batch(
-    body: Body,
-    *,
-    sequence: int,
-    topic: int,
-    partition: PartitionId,
-    base_offset: Offset,
-    publish_time_ns: int,
-) -> Batch | None:
-    """The batch that `decode` makes of what `encode` makes of one body, without either.
-
-    None for a body that has something beside its messages and their keys, or would be cut.
-    """
-    if body.attributes or body.terms is not None or body.seal.addressee:
-        return None
-    batch = Batch(
-        topic=topic,
-        partition=partition,
-        base_offset=base_offset,
-        sequence=sequence,
-        publish_time_ns=publish_time_ns,
-        starts=array("I", body.starts),
-        key_hashes=None if body.key_hashes is None else array("Q", body.key_hashes),
-        attributes=body.attributes,
-        content=body.content,
-        seal=body.seal,
-    )
-    return batch if plain_bytes(batch) <= limits.BATCH_BYTES_MAX else None
-
-
-def plain_bytes(batch: Batch) -> int:
-    """The length of a batch by `plain_batch` when it is stored."""
-    slot_bytes = _START_BYTES * len(batch.starts)
-    if batch.key_hashes is not None:
-        slot_bytes += _KEY_HASH_BYTES * len(batch.key_hashes)
-    return HEADER_BYTES + slot_bytes + len(batch.content)
-
-
-def encode_plain(batch: Batch) -> bytes:
-    """The value of a batch by `plain_batch`."""
-    assert batch.seal is not None
-    body = Body(
-        content=batch.content, starts=batch.starts, key_hashes=batch.key_hashes, seal=batch.seal
-    )
-    [(_, value)] = encode(
-        [body],
-        sequence=batch.sequence,
-        topic=batch.topic,
-        partition=batch.partition,
-        base_offset=batch.base_offset,
-        publish_time_ns=batch.publish_time_ns,
-    )
-    return value
-
-
 def stored_bytes(bodies: Sequence[Body]) -> int:
     """The length of all values that `encode` makes of the bodies of one append."""
     return sum([run.value_bytes for run in _gather(bodies)])
+
+
+def message_count(value: bytes | memoryview) -> int:
+    """How many messages a value by `encode` has."""
+    (count,) = _COUNT.unpack_from(value, _COUNT_AT)
+    return int(count)
 
 
 def decode_header(value: bytes | memoryview) -> Header:
@@ -393,7 +347,7 @@ class _Run:
         beside = len(self.beside)
         if self.terms_bytes:
             beside += len(term_table.encode(_terms(self)))
-        return _value_bytes(self.body_bytes, self.count, self.keyed, beside)
+        return batch_bytes(self.body_bytes, self.count, self.keyed, beside)
 
     def takes(self, body: Body) -> bool:
         if body.seal is not self.seal and body.seal != self.seal:
@@ -403,7 +357,7 @@ class _Run:
         size = self.body_bytes + body.starts[-1]
         keyed = self.keyed or body.key_hashes is not None
         count = self.count + body.count
-        total = _value_bytes(size, count, keyed, len(self.beside) + self.terms_bytes)
+        total = batch_bytes(size, count, keyed, len(self.beside) + self.terms_bytes)
         if body.terms is not None:
             total += term_table.bytes_max(body.terms)
         return total <= limits.BATCH_BYTES_MAX
@@ -418,18 +372,24 @@ class _Run:
             self.terms_bytes += 0 if part is None else term_table.bytes_max(part)
 
 
-def _value_bytes(body_bytes: int, count: int, keyed: int, beside_bytes: int) -> int:
+def batch_bytes(body_bytes: int, count: int, keyed: int, beside_bytes: int = 0) -> int:
+    """The length of a value: so much of the publishers', in so many messages, and beside them."""
     slot_bytes = _START_BYTES + _KEY_HASH_BYTES if keyed else _START_BYTES
     return HEADER_BYTES + _START_BYTES + slot_bytes * count + beside_bytes + body_bytes
 
 
 def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
-    run: _Run | None = None
     for body in bodies:
-        assert body.count > 0
+        assert len(body.starts) > 1
         assert body.starts[0] == 0
         assert body.starts[-1] == len(body.content)
-        assert body.key_hashes is None or len(body.key_hashes) == body.count
+        assert body.key_hashes is None or len(body.key_hashes) == len(body.starts) - 1
+    plain = _plain_run(bodies)
+    if plain is not None:
+        yield plain
+        return
+    run: _Run | None = None
+    for body in bodies:
         if run is not None and run.takes(body):
             run.add(body, 0, body.count)
             continue
@@ -445,6 +405,22 @@ def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
             run.add(body, first, end)
     if run is not None:
         yield run
+
+
+def _plain_run(bodies: Sequence[Body]) -> _Run | None:
+    """All bodies, as mostly: nothing is beside any of them, and they fit into one value."""
+    if not bodies:
+        return None
+    run = _Run(bodies[0], b"")
+    for body in bodies:
+        if body.seal is not UNSEALED or body.attributes or body.terms is not None:
+            return None
+        count = len(body.starts) - 1
+        run.pieces.append((body, 0, count))
+        run.count += count
+        run.body_bytes += body.starts[-1]
+        run.keyed = run.keyed or body.key_hashes is not None
+    return run if run.value_bytes <= limits.BATCH_BYTES_MAX else None
 
 
 def _cuts(body: Body, beside_bytes: int) -> Iterator[tuple[int, int]]:
@@ -585,7 +561,7 @@ def _decode_attributes(block: memoryview) -> Mapping[str, str]:
 
 
 def _bytes(numbers: array[int]) -> bytes:
-    if _SWAP:  # pragma: no cover - a machine of the other byte order
+    if SWAPS:  # pragma: no cover - a machine of the other byte order
         numbers.byteswap()
     return numbers.tobytes()
 
@@ -593,6 +569,6 @@ def _bytes(numbers: array[int]) -> bytes:
 def _array(typecode: str, block: memoryview) -> array[int]:
     numbers: array[int] = array(typecode)
     numbers.frombytes(block)
-    if _SWAP:  # pragma: no cover - a machine of the other byte order
+    if SWAPS:  # pragma: no cover - a machine of the other byte order
         numbers.byteswap()
     return numbers

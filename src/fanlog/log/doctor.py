@@ -42,12 +42,13 @@ def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Fol
         ConfigError: There is no data folder, or another build's format is in it.
         DataLoss: LMDB cannot open it at all.
     """
-    folder.require(data_dir)
+    place = folder.log_place(data_dir)
+    folder.require(place)
     report = FolderReport(data_dir=data_dir)
-    report.file_bytes = (data_dir / folder.DATA_NAME).stat().st_size
-    if not _examine_pages(data_dir, report):
+    report.file_bytes = (place / folder.DATA_NAME).stat().st_size
+    if not _examine_pages(place, report):
         return report
-    store = folder.open_store(data_dir, readonly=True)
+    store = folder.open_store(place, readonly=True)
     try:
         _Examination(store, report).run(inspect_state)
     except folder.UNREADABLE as error:

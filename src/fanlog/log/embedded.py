@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
@@ -30,9 +30,8 @@ import lmdb
 
 from fanlog import limits
 from fanlog.log import batch as codec
-from fanlog.log import envelope, folder, stored_batches
+from fanlog.log import folder, stored_batches
 from fanlog.log.api import (
-    Append,
     Bounds,
     Commit,
     Damaged,
@@ -41,20 +40,20 @@ from fanlog.log.api import (
     LogPosition,
     LogStats,
     StoredBatch,
-    Trim,
     check_commit,
 )
-from fanlog.log.batch import Batch
+from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.log.cache import BatchCache
+from fanlog.log.encoded import encode_commit
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import FolderFacts, PartitionRow
 from fanlog.log.runway import Runway
+from fanlog.log.writing import Writing
 from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
+Found = TypeVar("Found")
 
-#: Batches freed, and partitions looked at, by one commit at most: bounds the work of a trim in it.
-FREED_BATCHES_MAX = 64
 #: Partitions whose newest value is kept beside the cache, and its largest size: 16 MiB in all.
 NEWEST_MAX = 1_024
 NEWEST_BYTES_MAX = 16 * 1024
@@ -63,31 +62,41 @@ NEWEST_BYTES_MAX = 16 * 1024
 class EmbeddedLog:
     """A `Log` in a data folder, which it makes if need be and holds until `close`.
 
+    Args:
+        data_dir: The folder.
+        begin: Facts of a new log, if it does not begin with the first commit.
+        syncs: Whether a commit survives the machine, and not the process alone.
+
     Raises:
         DataFolderInUse: Another process holds the folder.
         DataLoss: LMDB's pages or the log's own records are damaged.
-        ConfigError: The folder was written by a build with another format.
+        ConfigError: The folder was written by a build with another format; or it is that of a node
+            of a cluster.
     """
 
     features = Features(durable=True, total_order=True)
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(
+        self, data_dir: Path, *, begin: FolderFacts | None = None, syncs: bool = True
+    ) -> None:
         self._data_dir = data_dir
         self._is_closed = False
         #: Held while another thread reads, so that nothing is closed under its hands.
         self._weighing = threading.Lock()
+        if syncs:
+            folder.refuse_cache(data_dir)
         is_new = not (data_dir / folder.DATA_NAME).exists()
         folder.make(data_dir)
         self._lock = folder.take_lock(data_dir)
         try:
-            self._store = folder.open_store(data_dir)
+            self._store = folder.open_store(data_dir, syncs=syncs)
         except BaseException:
             os.close(self._lock)
             raise
         self._env = self._store.env
         self._page_bytes = int(self._env.stat()["psize"])
         try:
-            self._runway = Runway(data_dir / folder.DATA_NAME)
+            self._runway = Runway(data_dir / folder.DATA_NAME) if syncs else None
         except BaseException:
             self._store.close()
             os.close(self._lock)
@@ -98,8 +107,8 @@ class EmbeddedLog:
             self._cache = BatchCache(limits.READ_CACHE_BYTES_MAX)
             #: The last value of a partition, from before its commit is published; small ones only.
             self._newest: dict[PartitionId, tuple[Offset, bytes]] = {}
-            self._load()
-            if is_new:
+            self._load(begin)
+            if is_new and syncs:
                 folder.sync_folder(data_dir)
                 folder.sync_folder(data_dir.parent)
         except BaseException:
@@ -125,19 +134,48 @@ class EmbeddedLog:
 
     def commit(self, commit: Commit) -> None:
         check_commit(self, commit)
+        encoded = encode_commit(commit)
+        self.change(lambda writing: writing.commit(encoded), f"commit {commit.sequence}")
+        if self._runway is not None:
+            self._runway.count(
+                sum(len(body.content) for append in commit.appends for body in append.bodies)
+            )
+
+    def change(self, fill: Callable[[Writing], None], what: str) -> None:
+        """Have `fill` put into one transaction, and let readers see it; `what` is its name.
+
+        For engines that wrap this one; on the thread that commits. Whatever `fill` raises, or the
+        disk, nothing changed then.
+
+        Raises:
+            DiskFull: No room.
+            CommitFailed: LMDB refused.
+        """
+        last = self._last_sequence, self._last_publish_time_ns
         try:
             with self._env.begin(write=True, buffers=True) as txn:
-                changes = self._write(txn, commit)
+                changes = Writing(self._store, txn, self._bounds, self._garbage, last)
+                fill(changes)
+                changes.finish()
         except lmdb.Error as error:
-            what = f"commit {commit.sequence}"
             raise folder.write_error(error, what, self._data_dir) from error
-        self._publish(commit, changes)
-        self._runway.count(
-            sum(len(body.content) for append in commit.appends for body in append.bodies)
-        )
+        self._publish(changes)
+
+    def look(self, read: Callable[[folder.Store, stored_batches.Transaction], Found]) -> Found:
+        """What `read` finds in one transaction; for engines that wrap this one.
+
+        Raises:
+            DataLoss: It found something damaged.
+        """
+        try:
+            with self._env.begin(buffers=True) as txn:
+                return read(self._store, txn)
+        except (EnvelopeDamaged, BatchDamaged, *folder.UNREADABLE) as error:
+            raise folder.data_loss(self._data_dir, str(error)) from error
 
     def prepare(self) -> None:
-        self._runway.extend(self._end_bytes())
+        if self._runway is not None:
+            self._runway.extend(self._end_bytes())
 
     async def read(
         self, partition: PartitionId, offset: Offset, *, max_bytes: int
@@ -250,7 +288,7 @@ class EmbeddedLog:
             free_bytes=free_bytes,
             room_bytes=disk.f_bavail * disk.f_frsize
             + free_bytes
-            + self._runway.left_bytes(end_bytes),
+            + (0 if self._runway is None else self._runway.left_bytes(end_bytes)),
         )
 
     def disown(self) -> None:
@@ -267,7 +305,8 @@ class EmbeddedLog:
                 self._is_closed = True
                 end_bytes = self._end_bytes()
                 self._store.close()
-                self._runway.close(end_bytes)
+                if self._runway is not None:
+                    self._runway.close(end_bytes)
                 os.close(self._lock)
 
     def _end_bytes(self) -> int:
@@ -276,12 +315,12 @@ class EmbeddedLog:
 
     # Opening.
 
-    def _load(self) -> None:
+    def _load(self, begin: FolderFacts | None) -> None:
         try:
             with self._env.begin(write=True, buffers=True) as txn:
                 facts = folder.read_facts(self._store, txn)
                 if facts is None:
-                    facts = FolderFacts(os.urandom(16), 0, 0, is_salvaged=False)
+                    facts = begin or FolderFacts(os.urandom(16), 0, 0, is_salvaged=False)
                     folder.write_facts(self._store, txn, facts)
                 rows = self._load_rows(txn)
                 self._garbage = {
@@ -320,65 +359,8 @@ class EmbeddedLog:
 
     # Committing.
 
-    def _write(self, txn: stored_batches.Transaction, commit: Commit) -> _Changes:
-        changes = _Changes(self._bounds, self._garbage)
-        for append in commit.appends:
-            self._append(txn, commit, append, changes)
-            end = append.base_offset + sum(body.count for body in append.bodies)
-            changes.grow(append.partition, end)
-        self._put_state(txn, commit)
-        for trim in commit.trims:
-            changes.trim(trim)
-        for partition, row in changes.rows.items():
-            key = folder.partition_key(partition)
-            value = _wrap(commit, Kind.PARTITION, key, folder.pack_row(row))
-            txn.put(key, value, db=self._store.partitions)
-        folder.write_last(self._store, txn, commit.sequence, commit.publish_time_ns)
-        self._free(txn, changes)
-        return changes
-
-    def _append(
-        self, txn: stored_batches.Transaction, commit: Commit, append: Append, changes: _Changes
-    ) -> None:
-        batches, commits, partition = self._store.batches, self._store.commits, append.partition
-        values = codec.encode(
-            append.bodies,
-            sequence=commit.sequence,
-            topic=append.topic,
-            partition=partition,
-            base_offset=append.base_offset,
-            publish_time_ns=commit.publish_time_ns,
-        )
-        for base_offset, value in values:
-            key = folder.batch_key(partition, base_offset)
-            is_stored = txn.put(key, value, overwrite=False, db=batches)
-            assert is_stored, "a batch stands where the partition ends"
-            txn.put(folder.commit_key(commit.sequence, partition, base_offset), b"", db=commits)
-            changes.newest[partition] = (base_offset, value)
-
-    def _put_state(self, txn: stored_batches.Transaction, commit: Commit) -> None:
-        state = self._store.state
-        for key, payload in commit.state.items():
-            if payload is None:
-                txn.delete(key, db=state)
-            else:
-                txn.put(key, _wrap(commit, Kind.STATE, key, payload), db=state)
-
-    def _free(self, txn: stored_batches.Transaction, changes: _Changes) -> None:
-        """Delete some of the batches that lie below their partition's start."""
-        budget = FREED_BATCHES_MAX
-        for partition, row in list(islice(changes.garbage.items(), FREED_BATCHES_MAX)):
-            freed, is_done = stored_batches.free(self._store, txn, partition, row, budget)
-            changes.has_freed = changes.has_freed or freed > 0
-            budget -= freed
-            if not is_done:
-                return
-            del changes.garbage[partition]
-            if row.is_dropped:
-                txn.delete(folder.partition_key(partition), db=self._store.partitions)
-
-    def _publish(self, commit: Commit, changes: _Changes) -> None:
-        """Let readers see the commit. Each assignment is one step for readers on other threads."""
+    def _publish(self, changes: Writing) -> None:
+        """Let readers see them. Each assignment is one step for readers on other threads."""
         self._keep_newest(changes.newest)
         dropped = [partition for partition, row in changes.rows.items() if row.is_dropped]
         bounds = dict(self._bounds) if dropped else self._bounds
@@ -391,16 +373,16 @@ class EmbeddedLog:
         self._bounds = bounds
         self._garbage = changes.garbage
         self._has_freed = changes.has_freed
-        self._last_publish_time_ns = commit.publish_time_ns
-        self._last_sequence = commit.sequence
+        self._last_publish_time_ns = changes.publish_time_ns
+        self._last_sequence = changes.sequence
 
-    def _keep_newest(self, newest: dict[PartitionId, tuple[Offset, bytes]]) -> None:
+    def _keep_newest(self, newest: dict[PartitionId, tuple[Offset, bytes | memoryview]]) -> None:
         """Subscribers that wait read it at once: then it need not be looked up again."""
         if len(self._newest) > NEWEST_MAX:
             self._newest = {}
         for partition, (base, value) in newest.items():
             if len(value) <= NEWEST_BYTES_MAX:
-                self._newest[partition] = (base, value)
+                self._newest[partition] = (base, bytes(value))
             else:
                 self._newest.pop(partition, None)
 
@@ -512,41 +494,3 @@ class EmbeddedLog:
                         size_bytes=size_bytes,
                     )
             more = at.next()
-
-
-class _Changes:
-    """Changes of the soft state once LMDB has the commit: rows, and garbage left to free."""
-
-    def __init__(
-        self, bounds: Mapping[PartitionId, Bounds], garbage: Mapping[PartitionId, PartitionRow]
-    ) -> None:
-        self._bounds = bounds
-        self.rows: dict[PartitionId, PartitionRow] = {}
-        self.garbage = dict(garbage)
-        self.has_freed = False
-        #: The last value of each partition that was appended to.
-        self.newest: dict[PartitionId, tuple[Offset, bytes]] = {}
-
-    def grow(self, partition: PartitionId, end: Offset) -> None:
-        row = self._row(partition) or PartitionRow(0, 0, is_dropped=False)
-        self.rows[partition] = row._replace(end=end)
-
-    def trim(self, trim: Trim) -> None:
-        row = self._row(trim.partition)
-        if row is None or (not trim.dropped and trim.before <= row.start):
-            return
-        start = row.end if trim.dropped else min(trim.before, row.end)
-        row = PartitionRow(start, row.end, is_dropped=trim.dropped)
-        self.rows[trim.partition] = self.garbage[trim.partition] = row
-
-    def _row(self, partition: PartitionId) -> PartitionRow | None:
-        row = self.rows.get(partition)
-        if row is None and (bounds := self._bounds.get(partition)) is not None:
-            row = PartitionRow(bounds.start, bounds.end, is_dropped=False)
-        return row
-
-
-def _wrap(commit: Commit, kind: Kind, key: bytes, payload: bytes) -> bytes:
-    return envelope.encode(
-        kind, key, payload, sequence=commit.sequence, publish_time_ns=commit.publish_time_ns
-    )

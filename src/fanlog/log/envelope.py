@@ -71,6 +71,24 @@ def encode(kind: Kind, key: bytes, payload: bytes, *, sequence: int, publish_tim
     return b"".join((head, _CHECKSUM.pack(crc), key, payload))
 
 
+def peek(value: bytes | memoryview) -> tuple[Kind, bytes, int]:
+    """Kind, key and sequence of a record that is exactly `value`; its checksum is not looked at.
+
+    For bytes that passed a checksum of their own.
+
+    Raises:
+        EnvelopeDamaged: The sentence names the problem.
+    """
+    if len(value) < HEAD_BYTES:
+        raise EnvelopeDamaged(f"cut short: {len(value)} bytes, the head has {HEAD_BYTES}")
+    magic, version, kind, key_bytes, payload_bytes, sequence, _ = _HEAD.unpack_from(value)
+    if magic != MAGIC or version != FORMAT_VERSION or kind not in _KINDS:
+        raise EnvelopeDamaged(f"not a record of format version {FORMAT_VERSION}")
+    if not key_bytes or HEAD_BYTES + key_bytes + payload_bytes != len(value):
+        raise EnvelopeDamaged("its lengths are not those of its key and payload")
+    return Kind(kind), bytes(value[HEAD_BYTES : HEAD_BYTES + key_bytes]), sequence
+
+
 def decode(value: bytes | memoryview) -> Record:
     """Read a record back. Bytes behind it in `value` are ignored: `value_bytes` is its length.
 

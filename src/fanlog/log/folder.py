@@ -45,6 +45,11 @@ LOCK_NAME = "fanlog.lock"
 DATA_NAME = "data.mdb"
 READERS_NAME = "lock.mdb"
 
+#: In the folder of a node of a cluster (`fanlog.log.replicated.cache`): the cluster's name, and the
+#: data folder, which is never synced.
+CACHE_NAME = "cache.json"
+CACHE_LOG_NAME = "log"
+
 #: The log holds messages and the secrets of push endpoints: its owner alone reads it.
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -59,10 +64,15 @@ META_IDENTITY = b"identity"
 META_LAST = b"last"
 #: Present in a folder that `fanlog doctor --salvage` made: offsets may be missing.
 META_SALVAGED = b"salvaged"
+#: Present in the cache of a replicated log (`fanlog.log.replicated.cache`): how far it is.
+META_REPLICA = b"replica"
+#: The same: where a reader of the partition could begin.
+META_MARKS = b"marks"
 
 _BATCH_KEY = struct.Struct(">IQ")
 BATCH_KEY_BYTES = _BATCH_KEY.size
 _COMMIT_KEY = struct.Struct(">QIQ")
+COMMIT_KEY_BYTES = _COMMIT_KEY.size
 _PARTITION_KEY = struct.Struct(">I")
 _PARTITION_ROW = struct.Struct("<QQB")
 _META_FORMAT = struct.Struct("<I")
@@ -115,11 +125,12 @@ class Store:
         self.env.close()
 
 
-def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
+def open_store(data_dir: Path, *, readonly: bool = False, syncs: bool = True) -> Store:
     """Open the environment in `data_dir`, making it if there is none and `readonly` is not set.
 
     A read-only store may be opened while another process writes. One that is to be written has its
-    pages verified first, unless there are too many of them.
+    pages verified first, unless there are too many of them. Without `syncs` a commit survives the
+    process, and not the machine.
 
     Raises:
         DataLoss: LMDB finds its own pages damaged, or the file is cut short.
@@ -136,6 +147,7 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
             max_spare_txns=1,
             readonly=readonly,
             create=not readonly,
+            sync=syncs,
             mode=FILE_MODE,
         )
         try:
@@ -241,6 +253,31 @@ def require(data_dir: Path) -> None:
     path = data_dir / DATA_NAME
     if not path.is_file() or path.stat().st_size == 0:
         raise ConfigError(f"there is no log in {data_dir}: it has no {DATA_NAME}, or an empty one")
+
+
+def is_cache(data_dir: Path) -> bool:
+    """Whether the folder is that of a node of a cluster."""
+    return (data_dir / CACHE_NAME).exists()
+
+
+def log_place(data_dir: Path) -> Path:
+    """Where the data file is: in the folder of a node, one below."""
+    return data_dir / CACHE_LOG_NAME if is_cache(data_dir) else data_dir
+
+
+def refuse_cache(data_dir: Path) -> None:
+    """Refuse the folder of a node of a cluster, and the log in it, to those who would write there.
+
+    Raises:
+        ConfigError: It is one.
+    """
+    for place in (data_dir, data_dir.parent):
+        if is_cache(place) and (place is data_dir or data_dir.name == CACHE_LOG_NAME):
+            raise ConfigError(
+                f"the folder {place} is the cache of a node of a cluster, whose log is in Kafka: "
+                "serve it with --kafka and --cluster, or make a folder of its own from it with "
+                "`fanlog backup`"
+            )
 
 
 def require_empty(data_dir: Path) -> None:
@@ -368,7 +405,7 @@ def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> FolderFacts |
     Raises:
         EnvelopeDamaged: A fact is missing or unreadable, or the format is another build's.
     """
-    version_bytes = _get_meta(store, txn, META_FORMAT)
+    version_bytes = get_meta(store, txn, META_FORMAT)
     if version_bytes is None:
         return None
     (version,) = _META_FORMAT.unpack(version_bytes)
@@ -377,11 +414,11 @@ def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> FolderFacts |
             f"the data folder has format version {version}; "
             f"this build of Fanlog reads version {FORMAT_VERSION}"
         )
-    identity, last = _get_meta(store, txn, META_IDENTITY), _get_meta(store, txn, META_LAST)
+    identity, last = get_meta(store, txn, META_IDENTITY), get_meta(store, txn, META_LAST)
     if identity is None or last is None:
         raise EnvelopeDamaged("the log's identity or its last sequence is missing")
     sequence, publish_time_ns = _META_LAST.unpack(last)
-    is_salvaged = _get_meta(store, txn, META_SALVAGED) is not None
+    is_salvaged = get_meta(store, txn, META_SALVAGED) is not None
     return FolderFacts(identity, sequence, publish_time_ns, is_salvaged)
 
 
@@ -392,27 +429,38 @@ def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: FolderFa
     if facts.is_salvaged:
         entries.append((META_SALVAGED, b""))
     for key, payload in entries:
-        value = envelope.encode(
-            Kind.META,
-            key,
-            payload,
-            sequence=facts.last_sequence,
-            publish_time_ns=facts.last_publish_time_ns,
-        )
-        txn.put(key, value, db=store.meta)
+        put_meta(store, txn, key, payload, facts.last_sequence, facts.last_publish_time_ns)
 
 
 def write_last(
     store: Store, txn: lmdb.Transaction[memoryview], sequence: int, publish_time_ns: int
 ) -> None:
     """Note the commit that `txn` is."""
-    payload = _META_LAST.pack(sequence, publish_time_ns)
-    value = envelope.encode(
-        Kind.META, META_LAST, payload, sequence=sequence, publish_time_ns=publish_time_ns
+    put_meta(
+        store, txn, META_LAST, _META_LAST.pack(sequence, publish_time_ns), sequence, publish_time_ns
     )
-    txn.put(META_LAST, value, db=store.meta)
 
 
-def _get_meta(store: Store, txn: lmdb.Transaction[memoryview], key: bytes) -> bytes | None:
+def put_meta(
+    store: Store,
+    txn: lmdb.Transaction[memoryview],
+    key: bytes,
+    payload: bytes,
+    sequence: int,
+    publish_time_ns: int,
+) -> None:
+    """Write a fact of the commit with that sequence and publish time."""
+    value = envelope.encode(
+        Kind.META, key, payload, sequence=sequence, publish_time_ns=publish_time_ns
+    )
+    txn.put(key, value, db=store.meta)
+
+
+def get_meta(store: Store, txn: lmdb.Transaction[memoryview], key: bytes) -> bytes | None:
+    """A fact as `txn` sees it; None when there is none.
+
+    Raises:
+        EnvelopeDamaged: It is not readable.
+    """
     value = txn.get(key, db=store.meta)
     return None if value is None else open_envelope(Kind.META, key, value)

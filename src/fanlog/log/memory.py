@@ -32,6 +32,7 @@ from fanlog.log.api import (
     check_commit,
 )
 from fanlog.log.batch import Batch, BatchDamaged
+from fanlog.log.plain import encode_plain, plain_batch, plain_bytes
 from fanlog.model.resources import Offset, PartitionId
 
 #: The room that `stats` reports: memory has no watermark of its own.
@@ -228,7 +229,7 @@ class MemoryLog:
             "publish_time_ns": commit.publish_time_ns,
         }
         if self._keeps_batches and len(append.bodies) == 1:
-            batch = codec.plain_batch(append.bodies[0], **place)
+            batch = plain_batch(append.bodies[0], **place)
             if batch is not None:
                 return [(append.base_offset, batch)]
         return list(codec.encode(append.bodies, **place))
@@ -281,7 +282,7 @@ class _Partition:
         self.start: Offset = 0
         self.end: Offset = 0
         self.bases: list[Offset] = []
-        #: As bytes; or as they came, see `codec.plain_batch`.
+        #: As bytes; or as they came, see `plain_batch`.
         self.values: dict[Offset, bytes | Batch] = {}
 
     @property
@@ -298,7 +299,7 @@ class _Partition:
     def size_bytes(self, base_offset: Offset) -> int:
         """The length of a batch as bytes."""
         value = self.values[base_offset]
-        return codec.plain_bytes(value) if isinstance(value, Batch) else len(value)
+        return plain_bytes(value) if isinstance(value, Batch) else len(value)
 
     def time_ns(self, base_offset: Offset) -> int:
         value = self.values[base_offset]
@@ -323,7 +324,7 @@ class _Partition:
 
 
 def _stored(value: bytes | Batch) -> bytes:
-    return codec.encode_plain(value) if isinstance(value, Batch) else value
+    return encode_plain(value) if isinstance(value, Batch) else value
 
 
 def _decode(

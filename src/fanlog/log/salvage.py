@@ -95,6 +95,7 @@ def salvage(
         DataFolderInUse: A broker is using `data_dir`.
         DiskFull: No room for the new folder.
     """
+    folder.refuse_cache(data_dir)
     folder.require(data_dir)
     folder.require_empty(out_dir)
     losses = FolderReport(data_dir=out_dir)
