@@ -68,6 +68,25 @@ class ForeignOrigin(FanlogError):
     http_status = 403
 
 
+class CsrfTokenMissing(FanlogError):
+    """HTTP: a changing request with a session's cookie does not show the session's CSRF token.
+
+    `GET /v1/session` says it; it goes into the header `x-csrf-token`.
+    """
+
+    code = "CSRF_TOKEN_MISSING"
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
+class InsecureSession(FanlogError):
+    """HTTP: a session over plain HTTP from another machine. Use TLS, or a token in each request."""
+
+    code = "INSECURE_SESSION"
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
 class OutOfRange(FanlogError):
     """A number lies outside what the service accepts where Google answers OUT_OF_RANGE."""
 
@@ -175,6 +194,12 @@ class ScheduleNotFound(NotFound):
     """There is no such schedule."""
 
     code = "SCHEDULE_NOT_FOUND"
+
+
+class AlertNotFound(NotFound):
+    """There is no such alert."""
+
+    code = "ALERT_NOT_FOUND"
 
 
 class JobFailed(FanlogError):
@@ -306,6 +331,30 @@ class CommitFailed(Unavailable):
     """The log refused a commit; the request changed nothing. Try again; see the broker's log."""
 
     code = "COMMIT_FAILED"
+
+
+class CommitTooLarge(CommitFailed):
+    """One commit would have more bytes than a replicated log takes; nothing changed.
+
+    Send fewer messages in one request, or change fewer subscriptions at once.
+    """
+
+    code = "COMMIT_TOO_LARGE"
+
+
+class Fenced(CommitFailed):
+    """This node does not own the log any more; nothing changed. The new owner does: try again."""
+
+    code = "FENCED"
+
+
+class OutcomeUnknown(CommitFailed):
+    """It is not known whether the commit happened: this node cannot say, and stepped down.
+
+    Messages published with a dedup id can be published again; others may then be there twice.
+    """
+
+    code = "OUTCOME_UNKNOWN"
 
 
 class DataLoss(FanlogError):

@@ -189,8 +189,102 @@ TRACE_SHOWN_MAX = 100
 #: costs nothing.
 TRACE_SAMPLE_DEFAULT = 0
 TRACE_SAMPLE_MAX = 1_000_000
+#: Topics, and subscriptions, that have metrics of their own: 50,000 series for Prometheus, and two
+#: megabytes a scrape. Of more there may be as many as `metrics_resources_max` says.
+METRICS_RESOURCES_DEFAULT = 1_000
+#: How often metrics are sent by OTLP; OpenTelemetry's own default, and the least that is taken.
+OTLP_INTERVAL_S = 60.0
+OTLP_INTERVAL_S_MIN = 1.0
 #: Messages of a dead letter topic looked at for the letter of one message, when that is forgotten.
 TRACE_LETTERS_SEEN_MAX = 10_000
+
+# Browsing.
+#: Messages in one page at most, and if the request does not say how many.
+BROWSE_MESSAGES_MAX = 1_000
+BROWSE_MESSAGES_DEFAULT = 50
+#: A page looks at so many messages, or so many bytes of the log, whichever comes first: about a
+#: tenth of a second of work. A page that found nothing by then goes on with its token.
+BROWSE_LOOKED_MAX = 20_000
+BROWSE_LOOKED_BYTES_MAX = 16 * 1024 * 1024
+#: Bytes of the data of each message that a page shows, if the request does not say how many.
+BROWSE_DATA_BYTES_DEFAULT = 16 * 1024
+#: Longer data is not decoded for a page, nor is longer JSON shown: both are for people to read.
+BROWSE_DECODED_BYTES_MAX = 256 * 1024
+#: Latest messages of each topic that a filter is tried on: at most, and if nothing is said.
+TRY_MESSAGES_MAX = 100_000
+TRY_MESSAGES_DEFAULT = 1_000
+#: So many bytes of the log are read for it, some tenths of a second; then it is cut short.
+TRY_BYTES_MAX = 64 * 1024 * 1024
+#: Samples of each kind at most, if nothing is said, and bytes of their data.
+TRY_SAMPLES_MAX = 100
+TRY_SAMPLES_DEFAULT = 5
+TRY_DATA_BYTES = 1_024
+
+# Live numbers.
+#: Between two samples; all watchers get the same ones.
+LIVE_S = 1.0
+#: Watchers of one server. Each costs a part of a millisecond a second.
+LIVE_WATCHERS_MAX = 200
+#: Topics and subscriptions that one watcher names, as many as a page of a table shows at a time,
+#: and all watchers together: some 10 microseconds of each sample for each.
+LIVE_NAMED_MAX = 100
+LIVE_NAMED_TOTAL_MAX = 2_000
+#: Problems that a sample has; ListProblems has all of them.
+LIVE_PROBLEMS_MAX = 20
+#: A watcher that has room for no sample for so long is cut off.
+LIVE_UNREAD_S = 10.0
+#: Subscriptions looked at for each sample: some milliseconds. Of more, each has its turn.
+SURVEY_STEP = 250
+#: Their oldest messages whose times are read for each sample, each from one stored batch.
+SURVEY_READS_MAX = 25
+#: The same where all subscriptions are looked at for somebody who waits: half a second, in steps.
+SURVEY_WHOLE_READS_MAX = 10_000
+#: Rates of tables are of about so long, and are known while they were asked for within a minute.
+RATE_WINDOW_S = 10.0
+RATES_KEPT_S = 60.0
+#: Rows of one page of a table, at most and if the request does not say.
+ROWS_MAX = 200
+ROWS_DEFAULT = 50
+#: A table that is ordered by a number is looked at whole, and again after so long.
+ROWS_LOOKED_AT_S = 5.0
+#: Projects that a server names.
+PROJECTS_SHOWN_MAX = 100
+
+# Problems.
+PROBLEMS_SHOWN_MAX = 1_000
+#: A subscription stalls when messages wait and it has not acknowledged for so long.
+STALLED_S = 10 * MINUTE_S
+#: Nobody takes messages that wait for so long.
+UNATTENDED_S = 10 * MINUTE_S
+#: Messages that leave unacknowledged this soon: a backlog that its retention is about to end.
+ENDING_S = DAY_S
+ENDING_PART = 10
+#: Dead letters that arrived within the last so many seconds.
+LETTERS_LATELY_S = 15 * MINUTE_S
+#: A job waits for a worker for so long; one that failed is a problem for so long.
+JOB_WAITS_S = 2 * MINUTE_S
+JOB_FAILED_S = DAY_S
+#: The disk is low when there is no more room than so many times the reserve.
+ROOM_LOW_RESERVES = 4
+
+# Delivery of a subscription, as it is shown.
+CONSUMERS_SHOWN_MAX = 1_000
+#: Failures of an endpoint that are remembered, some 500 bytes each.
+PUSH_FAILURES_KEPT = 20
+#: Resources, and permissions, in one question about access: a page of a table, and all there are.
+ACCESS_RESOURCES_MAX = 200
+ACCESS_PERMISSIONS_MAX = 200
+#: Groups of dead letters in one answer, and that are told apart for it, a kilobyte each at most.
+LETTER_GROUPS_MAX = 200
+LETTER_GROUPS_COUNTED_MAX = 2_000
+
+# Sessions of browsers.
+#: Sessions of one server, some kilobytes each; the one used longest ago makes room.
+SESSIONS_MAX = 1_000
+#: A session ends when it was not used for so long.
+SESSION_IDLE_S = 12 * HOUR_S
+#: Body of a request to sign in: a token, and its quotes.
+SESSION_BYTES_MAX = 32 * 1024
 
 # Pull.
 #: Most messages in one unary answer (Google).
@@ -249,6 +343,8 @@ TOPIC_NUMBERS_MAX = 200_000
 PUBLISHER_HELD_MAX = 1_000
 #: Messages of one topic that a gap has moved behind later ones, and that the log still has.
 MOVED_MAX = 1_000_000
+#: The same in one answer about several topics: some 40 MiB.
+PLACES_MAX = 4_000_000
 #: Publishers of one topic forgotten in one sweep.
 SWEEP_PUBLISHERS_MAX = 2_000
 
@@ -263,6 +359,9 @@ OFFSET_MAX = 10**12
 BATCH_BYTES_MAX = 256 * 1024
 #: A group commit stops gathering here: bounds memory and the time one sync takes.
 COMMIT_BYTES_MAX = 16 * 1024 * 1024
+#: One commit of a replicated log, its state included: what the partition takes (32 MiB), less what
+#: Kafka puts around a record.
+REPLICATED_COMMIT_BYTES_MAX = 32 * 1024 * 1024 - 64 * 1024
 #: Zeros written at a time behind the last page of the data file: some milliseconds, once for a
 #: thousand single messages.
 RUNWAY_BYTES = 2 * 1024 * 1024
@@ -298,6 +397,25 @@ VERIFY_BYTES_MAX = 4 * 1024 * 1024 * 1024
 #: Bytes read from the log for one answer at most, and the size of the shared read cache.
 READ_BYTES_MAX = 8 * 1024 * 1024
 READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
+
+# The log on Kafka.
+#: `max.message.bytes` of the topic, and what a record may have without what Kafka adds to it.
+KAFKA_BATCH_BYTES_MAX = 32 * 1024 * 1024
+KAFKA_RECORD_BYTES_MAX = KAFKA_BATCH_BYTES_MAX - 4 * 1024
+#: The topic is deleted from its begin in files of this size.
+KAFKA_SEGMENT_BYTES = 256 * 1024 * 1024
+#: How long a record is tried before its outcome counts as unknown: longer than Kafka takes to
+#: replace a node (14 s by its defaults).
+KAFKA_DELIVERY_S = 20.0
+#: How long a question to Kafka may take at most where the caller does not say.
+KAFKA_ASK_S = 5.0
+#: Kafka nodes that have the topic: any two may be asked to have a record before it counts.
+KAFKA_REPLICAS = 3
+KAFKA_REPLICAS_MAX = 9
+KAFKA_IN_SYNC_MIN = 2
+#: How often the topic's settings are looked at while a node runs, and after a look that failed.
+KAFKA_CHECK_S = HOUR_S
+KAFKA_CHECK_AGAIN_S = MINUTE_S
 
 # Reading the log itself.
 #: Stored bytes in one answer: other calls wait for it, a fraction of a millisecond.
@@ -553,10 +671,20 @@ SCHEDULE_CATCH_UP_MAX = 100
 SCHEDULE_COUNT_MAX = 1_000
 #: A schedule whose last tick is so far ahead of the clock begins anew when it is resumed.
 SCHEDULE_AHEAD_S = DAY_S
+#: How often the conditions of alerts are looked at, while there are any.
+ALERT_LOOK_S = 5.0
+#: How long a condition lasts before its alert begins or ends, unless the alert says otherwise; and
+#: the longest that it may say.
+ALERT_MINIMUM_S = 60.0
+ALERT_MINIMUM_S_MAX = DAY_S
+#: Of messages, seconds or bytes.
+ALERT_LIMIT_MAX = 2**53
 #: How long outcomes are kept for their readers; in the tables they stay.
 OUTCOME_RETENTION_S = 7 * DAY_S
 #: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
 OUTCOME_BYTES = 256 * 1024
+#: Crossings of marks that one minute tells one by one; of more, how many there were.
+OUTCOME_CROSSINGS_MAX = 10_000
 
 #: Of a backlog policy: its limits, and where its marks are by default, as parts of them.
 BACKLOG_LIMIT_MESSAGES_MAX = 10**12

@@ -35,9 +35,13 @@ from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.ports import (
     Candidates,
     CheckEndpoint,
+    Cluster,
     Compose,
     Contents,
     ForwardDenial,
+    NoCluster,
+    Node,
+    NoNode,
     deny_no_forward,
     refuse_push,
 )
@@ -46,34 +50,47 @@ from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
+from fanlog.broker.schemas.decoding import Decoding
 from fanlog.broker.schemas.definitions import Definitions
 from fanlog.broker.schemas.examiner import AtOnce, Examiner
 from fanlog.broker.server_secrets import SECRET_BYTES, ServerSecrets
 from fanlog.broker.spool import MemorySpool, Spool
 from fanlog.broker.sweeper import Sweeper
+from fanlog.broker.tenure import Always, Tenure
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
+from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.accounts import Accounts
 from fanlog.broker.verbs.admission import PublishAdmission
+from fanlog.broker.verbs.alerting import Alerting
+from fanlog.broker.verbs.alerts import Alerts
 from fanlog.broker.verbs.backlogs import Backlogs
+from fanlog.broker.verbs.browsing import Browsing
 from fanlog.broker.verbs.dead_letters import DeadLetters
+from fanlog.broker.verbs.estimates import Estimates
 from fanlog.broker.verbs.exports import Exports
+from fanlog.broker.verbs.findings import Findings
 from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
+from fanlog.broker.verbs.live import Live
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
 from fanlog.broker.verbs.purges import Purges
+from fanlog.broker.verbs.rates import RecentRates
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
+from fanlog.broker.verbs.server_look import ServerLook
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.survey import Survey
+from fanlog.broker.verbs.tables import Tables
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.broker.verbs.traces import Traces
@@ -116,6 +133,8 @@ class BrokerSettings:
     trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
     #: From which pressure on publishes are refused, those of low priority first; 0 for never.
     shed_at: float = 0.0
+    #: Whether the outcomes of deliveries are told, and not marks that backlogs crossed alone.
+    tells_deliveries: bool = True
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -143,12 +162,16 @@ def build_broker(
     new_generations: Callable[[Ledger], Generations] = Generations,
     new_tiers: Callable[[Ledger], Tiers] | None = None,
     outcome_body: Callable[[bytes], Body] | None = None,
+    new_tracing: Callable[[Ledger], Tracing] | None = None,
+    tenure: Tenure | None = None,
+    cluster: Cluster | None = None,
+    node: Node | None = None,
 ) -> Broker:
     """Build a broker on a log; `await start()` it before the first verb.
 
     Args:
-        compose, candidates, contents: How messages are written; `contents` for schemas, sinks
-            and schedules.
+        compose, candidates, contents: How messages are written; `contents` for schemas, sinks,
+            schedules and alerts.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
         forward_denial: Says to which topics the server may forward; without it, to all.
@@ -159,13 +182,18 @@ def build_broker(
         new_secret, new_token: Chance that nobody can guess, as bytes and as text.
         new_tiers: The tiers of a log with a lake.
         outcome_body: Makes a message of data; without it, no outcomes are told.
+        new_tracing: The spans of messages; without it, nothing is traced.
+        tenure: Whether the broker may deliver just now; without it, always.
+        cluster: The cluster that this process is a node of; without it, the broker is alone.
+        node: The process around it, as the live numbers show it.
     """
     rules, quotas = settings.rules, settings.quotas
-    tells = outcome_body is not None
+    tells_deliveries = outcome_body is not None and settings.tells_deliveries
     metrics = Metrics(
-        published_to={} if tells else None,
-        latencies={} if tells else None,
-        crossings=[] if tells else None,
+        wall_ns=clock.wall_ns,
+        published_to={} if tells_deliveries else None,
+        latencies={} if tells_deliveries else None,
+        crossings=None if outcome_body is None else [],
     )
     definitions = Definitions(examiner or AtOnce())
 
@@ -179,13 +207,15 @@ def build_broker(
         hot_size_bytes=settings.hot_size_bytes,
         seal_keys=seal_keys,
     )
+    tracing = None if new_tracing is None else new_tracing(ledger)
     access = Access(ledger, clock)
     generations = new_generations(ledger)
     server_secrets = ServerSecrets(ledger, new_secret, store.identity)
 
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
-    feeds = Feeds(ledger, filtering)
+    tenure = tenure or Always()
+    feeds = Feeds(ledger, filtering, tenure)
     recent = RecentEvents(sample_every=settings.trace_sample, since_s=clock.now())
     decisions = Decisions(
         *(ledger, store, clock, metrics, feeds),
@@ -193,6 +223,7 @@ def build_broker(
         forward_denial=forward_denial,
         jitter=jitter,
         recent=recent,
+        tracing=tracing,
     )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
@@ -202,6 +233,7 @@ def build_broker(
         *(ledger, store, clock, metrics, access),
         *(feeds, filtering, decisions),
         *(due_times, revising, generations),
+        tenure,
     )
     shares = Shares(ledger, access, feeds, filtering)
 
@@ -232,7 +264,7 @@ def build_broker(
         *(filtering, decisions, backlogs.weigh),
         *(recent, contents),
     )
-    pressure = Pressure(ledger, clock, metrics, relief)
+    pressure = Pressure(ledger, clock, metrics, shares, relief)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
     publish_rates = PublishRates()
@@ -245,6 +277,23 @@ def build_broker(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
     sink = Sink(ledger, clock, metrics, access, room, pressure, schemas, keying, stages, contents)
+    exports = Exports(ledger, store, clock, metrics, access, shares, filtering, decisions)
+
+    # What is looked at only while somebody asks.
+    movers = Movers()
+    around = node or NoNode()
+    survey = Survey(ledger, store, clock, metrics, feeds, movers, exports, pressure)
+    server = ServerLook(ledger, store, metrics, tiers, settings.disk_reserve_bytes)
+    alerting = Alerting(
+        *(ledger, clock, metrics, admission),
+        *(topics, survey, server, contents),
+    )
+    findings = Findings(ledger, clock, ticking, survey, server, alerting)
+    rates = RecentRates(ledger, clock, metrics)
+    live = Live(
+        *(ledger, store, clock, metrics, access, tiers, pressure),
+        *(survey, findings, rates, around),
+    )
 
     return Broker(
         clock=clock,
@@ -259,7 +308,7 @@ def build_broker(
         shares=shares,
         due_times=due_times,
         gaps=gaps,
-        movers=Movers(),
+        movers=movers,
         admission=admission,
         numbering=Numbering(ledger, clock, metrics, gaps),
         publish_rates=publish_rates,
@@ -282,7 +331,7 @@ def build_broker(
         iam=Iam(ledger),
         log_reads=LogReads(ledger, store, access, tiers),
         jobs=Jobs(ledger, clock, topics, subscriptions, quotas),
-        exports=Exports(ledger, store, clock, metrics, access, shares, filtering, decisions),
+        exports=exports,
         sink=sink,
         reopening=Reopening(ledger, clock, metrics, access, decisions, generations),
         dead_letters=DeadLetters(
@@ -297,15 +346,31 @@ def build_broker(
             candidates,
         ),
         recent=recent,
+        browsing=Browsing(ledger, store, access, tiers, candidates),
+        decoding=Decoding(ledger, definitions),
+        estimates=Estimates(ledger, clock, access, shares, retention),
+        survey=survey,
+        findings=findings,
+        tables=Tables(ledger, clock, survey, rates),
+        live=live,
+        node=around,
+        started_s=clock.now(),
         hints=Hints(ledger, retention, rules, forward_denial),
         forward_denial=forward_denial,
-        outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
+        cluster=cluster or NoCluster(),
+        outcomes=OutcomeTelling(
+            *(ledger, clock, metrics, shares, room, topics, outcome_body),
+            tells_deliveries=settings.tells_deliveries,
+        ),
         schedules=Schedules(ledger, ticking, quotas),
         ticking=ticking,
+        alerts=Alerts(ledger, clock, alerting, quotas),
+        alerting=alerting,
         rules=rules,
         message_bytes_max=settings.message_bytes_max,
         ack_ids=AckIds(server_secrets.ack_ids),
         secrets=server_secrets,
         accounts=Accounts(ledger, clock, server_id_of(store), new_token),
         jitter=jitter,
+        tracing=tracing,
     )

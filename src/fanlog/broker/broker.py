@@ -20,7 +20,7 @@ verbs of resources are in `fanlog.broker.verbs`, one file a noun.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,24 +42,32 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
-from fanlog.broker.ports import ForwardDenial
+from fanlog.broker.ports import Cluster, ForwardDenial, Node
 from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.pressure.relief import Relief
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
+from fanlog.broker.schemas.decoding import Decoding
 from fanlog.broker.server_secrets import ServerSecrets
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
+from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.broker.verbs.accounts import Accounts
 from fanlog.broker.verbs.admission import PublishAdmission
+from fanlog.broker.verbs.alerting import Alerting
+from fanlog.broker.verbs.alerts import Alerts
 from fanlog.broker.verbs.backlogs import Backlogs
+from fanlog.broker.verbs.browsing import Browsing
 from fanlog.broker.verbs.dead_letters import DeadLetters
+from fanlog.broker.verbs.estimates import Estimates
 from fanlog.broker.verbs.exports import Exports
+from fanlog.broker.verbs.findings import Findings
 from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
+from fanlog.broker.verbs.live import Live
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
@@ -71,6 +79,8 @@ from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.survey import Survey
+from fanlog.broker.verbs.tables import Tables
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.broker.verbs.traces import Traces
@@ -152,18 +162,34 @@ class Broker:
     purges: Purges
     traces: Traces
     recent: RecentEvents
+    # Looking, at a bounded cost.
+    browsing: Browsing
+    decoding: Decoding
+    estimates: Estimates
+    survey: Survey
+    findings: Findings
+    tables: Tables
+    live: Live
+    #: The process around it.
+    node: Node
+    started_s: float
     hints: Hints
     outcomes: OutcomeTelling
     schedules: Schedules
     ticking: Ticking
+    alerts: Alerts
+    alerting: Alerting
     # Settings.
     forward_denial: ForwardDenial
+    cluster: Cluster
     rules: ServerRules
     #: Of one message that a caller publishes; checked where requests are read.
     message_bytes_max: int
     ack_ids: AckIds
     secrets: ServerSecrets
     jitter: Callable[[], float]
+    #: Of sampled messages; None while nothing is traced.
+    tracing: Tracing | None = None
 
     @property
     def hard(self) -> HardState:
@@ -184,18 +210,22 @@ class Broker:
         await self.sink.start()
         await self.outcomes.start()
         self.ticking.start()
+        self.alerting.start()
         self.relief.start()
         self.sweeper.start()
 
     def drain(self) -> None:
         """Send every consumer away with UNAVAILABLE and take no new ones."""
         self.ticking.drain()
+        self.alerting.drain()
+        self.live.drain()
         self.feeds.drain(self.access.close())
 
     async def stop(self) -> None:
         """Finish the work that was begun; everything answered is durable when this returns."""
         self.drain()
         await self.ticking.stop()
+        await self.alerting.stop()
         await self.relief.stop()
         await self.sweeper.stop()
         await self.sink.stop()
@@ -234,11 +264,15 @@ class Broker:
             RateExceeded: The topic takes no more just now.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
-        topic, body = await self.admission.admit(topic_name, body)
+        began_s = self.clock.now()
+        topic = self.admission.admit_plain(topic_name, body)
+        if topic is None:
+            topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed = parts.append(transaction, topic, body)
         await transaction.commit()
+        self.metrics.publish_seconds.observe(self.clock.now() - began_s)
         return placed
 
     async def publish_once(
@@ -248,6 +282,7 @@ class Broker:
 
         Returns the place of each message, or of the one it repeats. Errors as for `publish`.
         """
+        began_s = self.clock.now()
         topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
@@ -261,6 +296,7 @@ class Broker:
             await self.ledger.sync()
         else:
             await transaction.commit()
+        self.metrics.publish_seconds.observe(self.clock.now() - began_s)
         return placed
 
     async def publish_numbered(
@@ -277,11 +313,13 @@ class Broker:
         Raises:
             FailedPrecondition: A number or an epoch is over; says the number expected next.
         """
+        began_s = self.clock.now()
         topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed = self.numbering.append(transaction, topic, body, numbers, dedup_ids)
         await (self.ledger.sync() if transaction.is_empty else transaction.commit())
+        self.metrics.publish_seconds.observe(self.clock.now() - began_s)
         return placed
 
     # Delivery.
@@ -307,17 +345,17 @@ class Broker:
                     credit,
                     max_messages=min(max_messages, limits.PULL_MESSAGES_MAX),
                     max_bytes=limits.ANSWER_BYTES_MAX,
-                    deadline_s=self.present(subscription).ack_deadline_s,
+                    deadline_s=subscription.ack_deadline_s,
                 )
-                if deliveries:
-                    deliveries = await self.claims.claim_deliveries(
-                        self.present(subscription), deliveries
-                    )
+                subscription = self.present(subscription)
+                if deliveries and subscription.is_at_most_once:
+                    deliveries = await self.claims.claim_deliveries(subscription, deliveries)
                 if deliveries or self.clock.now() >= deadline_s:
                     break
                 if timer is None:
                     timer = self.clock.call_at(deadline_s, feed.wake)
                 await feed.wait(version)
+                subscription = self.present(subscription)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -349,9 +387,11 @@ class Broker:
         """The subscription with its settings of now; one that is gone, as it was."""
         return self.access.present(subscription)
 
-    def count_deliveries(self, subscription: Subscription, deliveries: Iterable[Delivery]) -> None:
+    def count_deliveries(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
         """Deliveries are about to leave."""
-        self.metrics.count_deliveries(subscription.id, deliveries)
+        self.metrics.count_deliveries(subscription.id, deliveries, self.clock.now())
+        if self.tracing is not None:
+            self.tracing.delivered(subscription, deliveries)
 
     def added_attributes(
         self, subscription: Subscription, delivery: Delivery
@@ -474,9 +514,9 @@ class Broker:
         if is_whole and (parsed.malformed or parsed.foreign):
             return []
         shares = await self._placed_shares(subscription, parsed)
-        now = self.clock.now()
         if is_whole and len(shares) > 1:
-            refused = ack_requests.refused_by_any(now, shares, parsed, is_ack=seconds is None)
+            now, is_ack = self.clock.now(), seconds is None
+            refused = ack_requests.refused_by_any(now, shares, parsed, is_ack=is_ack)
             if refused:
                 return refused
         # At least once, the acks of a stream are not confirmed: their commit is not waited for.

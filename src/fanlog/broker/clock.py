@@ -51,13 +51,16 @@ class SystemClock:
         return time.time_ns()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return _SystemTimer(self, when, callback)
+        return SystemTimer(self, when, callback)
 
 
-class _SystemTimer:
-    """Loops may call up to a millisecond early; the callback must not read an earlier time."""
+class SystemTimer:
+    """A timer of the running loop, for a clock of seconds.
 
-    def __init__(self, clock: SystemClock, when: float, callback: Callable[[], None]) -> None:
+    Loops may call up to a millisecond early; the callback must not read an earlier time.
+    """
+
+    def __init__(self, clock: Clock, when: float, callback: Callable[[], None]) -> None:
         self._clock = clock
         self._when = when
         self._callback = callback

@@ -40,6 +40,8 @@ class Gathering:
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     bodies: dict[PartitionId, list[Body]] = field(default_factory=dict)
     bases: dict[PartitionId, tuple[TopicId, Offset]] = field(default_factory=dict)
+    #: The offset after the last message in each partition.
+    ends: dict[PartitionId, Offset] = field(default_factory=dict)
     #: Of the bodies, those with messages that ask for something, and where they begin.
     asking: list[tuple[PartitionId, Offset, Body]] = field(default_factory=list)
     records: dict[bytes, Record] = field(default_factory=dict)

@@ -1,8 +1,9 @@
-"""Telling outcomes: once a minute, the outcomes of that minute's deliveries are published.
+"""Telling outcomes: once a minute, the outcomes of that minute are published on a system topic.
 
-On for a broker with a lake, where the pipeline makes tables of them; `fanlog.model.outcomes` has
-their form. `fanlog.broker.metrics` counts; here the counts since the last time are taken. Topics
-and subscriptions of the service itself are not counted, or telling would never end.
+Those of deliveries are told by a broker with a lake, where the pipeline makes tables of them; marks
+that backlogs crossed by any broker, in a minute in which one did. `fanlog.model.outcomes` has their
+form. `fanlog.broker.metrics` counts; here the counts since the last time are taken. Topics and
+subscriptions of the service itself are not counted, or telling would never end.
 
 Soft state only. A broker that stops tells the counts that it has; one that is killed loses those of
 the last minute, and so does one whose disk takes no message.
@@ -45,7 +46,8 @@ _NOTHING = (0,) * len(outcomes.COUNTS)
 class OutcomeTelling:
     """Tells the outcomes of one broker. Lives on the loop.
 
-    `body` makes a message of data; without it, no outcomes are told.
+    `body` makes a message of data; without it, no outcomes are told. The topic is made at the
+    start where deliveries are told of, and otherwise with the first message.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class OutcomeTelling:
         room: Room,
         topics: Topics,
         body: Callable[[bytes], Body] | None,
+        *,
+        tells_deliveries: bool,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -64,6 +68,7 @@ class OutcomeTelling:
         self._room = room
         self._topics = topics
         self._body = body
+        self._tells_deliveries = tells_deliveries and body is not None
         self._task: asyncio.Task[None] | None = None
         #: Held while a minute is told.
         self._telling = asyncio.Lock()
@@ -80,10 +85,11 @@ class OutcomeTelling:
         if self._body is None:
             return
         self._begin_minute()
-        try:
-            await self._own_topic()
-        except FanlogError as error:
-            log.warning("action=outcomes_topic_failed error=%s; it is made later", error)
+        if self._tells_deliveries:
+            try:
+                await self._own_topic()
+            except FanlogError as error:
+                log.warning("action=outcomes_topic_failed error=%s; it is made later", error)
         self._task = asyncio.get_running_loop().create_task(self._tell_for_ever())
 
     async def stop(self) -> None:
@@ -97,7 +103,7 @@ class OutcomeTelling:
 
     def _remove(self, subscription: Subscription) -> None:
         """A subscription is deleted: the outcomes of its last minute are told all the same."""
-        if self._body is not None and not _is_own(subscription):
+        if self._tells_deliveries and not _is_own(subscription):
             outcome = self._outcome(subscription, 0)
             if outcome is not None:
                 self._removed.append(outcome)
@@ -110,16 +116,22 @@ class OutcomeTelling:
         async with self._telling:
             told = outcomes.Outcomes(minute=self._minute)
             self._begin_minute()
-            published, self._metrics.published_to = self._metrics.published_to, {}
-            told.topics = self._topic_outcomes(published or {})
-            told.subscriptions, self._removed = self._removed, []
-            told.crossings, self._metrics.crossings = self._metrics.crossings or [], []
-            await self._look_at_subscriptions(told, published or {})
+            metrics = self._metrics
+            told.crossings, metrics.crossings = metrics.crossings or [], []
+            told.crossings_left_out, metrics.crossings_left_out = metrics.crossings_left_out, 0
+            if self._tells_deliveries:
+                await self._take_deliveries(told)
             try:
                 await self._publish(told)
             except FanlogError as error:
                 minute = told.minute.isoformat()
                 log.warning("action=outcomes_lost minute=%s error=%s", minute, error)
+
+    async def _take_deliveries(self, told: outcomes.Outcomes) -> None:
+        published, self._metrics.published_to = self._metrics.published_to or {}, {}
+        told.topics = self._topic_outcomes(published)
+        told.subscriptions, self._removed = self._removed, []
+        await self._look_at_subscriptions(told, published)
 
     async def _tell_for_ever(self) -> None:
         while True:
@@ -193,7 +205,7 @@ class OutcomeTelling:
         """Publish it; not by the broker's verb, which is closed when it stops."""
         assert self._body is not None
         # Ten thousand subscriptions make megabytes of text: not on the loop.
-        is_large = len(told.topics) + len(told.subscriptions) > STEP
+        is_large = len(told.topics) + len(told.subscriptions) + len(told.crossings) > STEP
         write = told.to_messages
         messages = await asyncio.to_thread(write) if is_large else write()
         if not messages:

@@ -7,12 +7,14 @@ broker knows neither.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from fanlog.core.hard_state import HardState
-from fanlog.errors import Unimplemented
+from fanlog.errors import FailedPrecondition, Unimplemented
 from fanlog.log.batch import Batch, Body
 from fanlog.model import endpoints
+from fanlog.model.cluster import ClusterState
 from fanlog.model.resources import PushConfig, TopicOrdering
 from fanlog.routing.candidate import Candidate, FilterNeeds
 
@@ -72,6 +74,48 @@ class Contents(Protocol):
         """A body of the same messages, each with attributes added."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """The process around a broker, now. Counts are since its start."""
+
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    grpc_connections: int = 0
+    http_connections: int = 0
+    #: gRPC calls that came.
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What does not change of it."""
+
+    version: str = ""
+    #: The project of names that are given without one.
+    project: str = ""
+    #: none or required.
+    auth: str = "none"
+    in_memory: bool = False
+
+
+class Node(Protocol):
+    """The process around a broker."""
+
+    @property
+    def facts(self) -> NodeFacts: ...
+
+    def state(self) -> NodeState: ...
+
+
+class NoNode:
+    """The `Node` of a broker without a server."""
+
+    facts = NodeFacts()
+
+    def state(self) -> NodeState:
+        return NodeState()
+
+
 class ForwardDenial(Protocol):
     """Says whether the server may move messages on to a topic, as forwards or dead letters."""
 
@@ -82,6 +126,36 @@ class ForwardDenial(Protocol):
 def deny_no_forward(_hard: HardState, _topic: str) -> str:
     """The `ForwardDenial` of a broker whose callers may do everything."""
     return ""
+
+
+class Cluster(Protocol):
+    """The cluster that this broker's process is a node of."""
+
+    async def describe(self) -> ClusterState:
+        """Raises FailedPrecondition: This server is alone."""
+
+    def move(self, name: str) -> tuple[str, str]:
+        """Begin to have another node own; empty for the one that is furthest on.
+
+        Returns:
+            The node that owned, and the one that is to.
+
+        Raises:
+            FailedPrecondition: This server is alone, or there is no such node that is caught up.
+        """
+
+
+class NoCluster:
+    """The `Cluster` of a broker that is alone."""
+
+    async def describe(self) -> ClusterState:
+        raise FailedPrecondition(_ALONE)
+
+    def move(self, name: str) -> tuple[str, str]:
+        raise FailedPrecondition(_ALONE)
+
+
+_ALONE = "this server is no node of a cluster; it has a log of its own"
 
 
 class CheckEndpoint(Protocol):

@@ -43,6 +43,11 @@ class Refusals:
         if self._refused_bytes is not None:
             self.degraded()
 
+    @property
+    def has_refused(self) -> bool:
+        """Whether publishes were refused of late, and the end of that was not noticed yet."""
+        return self._refused_bytes is not None
+
     def count(self, refusal: ResourceExhausted) -> str:
         """Count a refusal; gives its reason."""
         reason = refusal.code.lower()

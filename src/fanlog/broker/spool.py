@@ -37,6 +37,8 @@ _MAGIC = b"\xfaFLS"
 _FORMAT_VERSION = 1
 #: At the end of a file: length of the JSON before it, its checksum, version, flags, magic.
 _FOOTER = struct.Struct("<IIHH4s")
+#: Raised for a file that is no whole stage.
+UNREADABLE = (OSError, ValueError, TypeError, LookupError, struct.error)
 _SUFFIX, _DRAFT_SUFFIX, _DAMAGED_SUFFIX = ".stage", ".draft", ".damaged"
 
 
@@ -179,8 +181,8 @@ class FileSpool:
                     path.unlink()
                 elif path.suffix == _SUFFIX:
                     try:
-                        found.append(_read_stage(path))
-                    except (OSError, ValueError, TypeError, LookupError, struct.error) as error:
+                        found.append(read_stage(path))
+                    except UNREADABLE as error:
                         log.error("action=stage_unreadable file=%s error=%s", path.name, error)
                         path.rename(path.with_suffix(_DAMAGED_SUFFIX))
         return found
@@ -238,8 +240,7 @@ class _FileDraft:
             raise ResourceExhausted(f"rows cannot be staged: {error}") from error
 
     def _finish(self, stage: Stage) -> None:
-        said = json.dumps(asdict(stage), separators=(",", ":")).encode()
-        self._write(said + _FOOTER.pack(len(said), crc32c(said), _FORMAT_VERSION, 0, _MAGIC))
+        self._write(stage_end(stage))
         try:
             os.fsync(self._file.fileno())
             self._file.close()
@@ -254,8 +255,19 @@ class _FileDraft:
         Path(self._file.name).unlink(missing_ok=True)
 
 
-def _read_stage(path: Path) -> Stage:
-    """The stage that the end of a file describes; its batches have checksums of their own."""
+def stage_end(stage: Stage) -> bytes:
+    """The end of a stage's file, behind its batches."""
+    said = json.dumps(asdict(stage), separators=(",", ":")).encode()
+    return said + _FOOTER.pack(len(said), crc32c(said), _FORMAT_VERSION, 0, _MAGIC)
+
+
+def read_stage(path: Path) -> Stage:
+    """The stage that the end of a file describes; its batches have checksums of their own.
+
+    Raises:
+        OSError, ValueError, TypeError, LookupError, struct.error: It is not readable; see
+            `UNREADABLE`.
+    """
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _FOOTER.size))

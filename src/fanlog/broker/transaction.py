@@ -10,7 +10,7 @@ No other module changes hard state or hands anything to the writer. Invariants:
 1. Hard state is the state of the log plus all records submitted to the writer since, in order.
 2. An offset that `append` returns is the one its message has in the log.
 3. After a failed commit, hard state is loaded from the log again: decisions on top of the failed
-   commit never happened.
+   commit never happened. Where another node owns the log by then it is not: the broker is over.
 """
 
 from __future__ import annotations
@@ -138,6 +138,8 @@ class Ledger:
         self.on_asked: Event[Asking] = Event()
         #: A commit is durable that appended messages to these partitions.
         self.on_commit: Event[Iterable[PartitionId]] = Event()
+        #: The log is another node's by now: nothing may be answered from hard state any more.
+        self.on_end: Event[FanlogError] = Event()
         #: Hard state was loaded: at the start, and after a failed commit. All shares are new.
         self.on_load: Event[HardState] = Event()
         self._writer = Writer(
@@ -160,6 +162,8 @@ class Ledger:
         self.refusals = self._writer.refusals
         #: Bytes that must be freed before so many can be published; see `Writer.shortage`.
         self.shortage = self._writer.shortage
+        #: Whether so many can be published now, for certain; see `Writer.has_room`.
+        self.has_room = self._writer.has_room
 
     # Life.
 
@@ -253,6 +257,11 @@ class Ledger:
         """Sequence of the last commit that is durable."""
         return self._writer.committed_sequence
 
+    @property
+    def last_commit(self) -> tuple[float, float]:
+        """When the last commit that is durable began and ended."""
+        return self._writer.last_commit
+
     def ends(self) -> dict[PartitionId, Offset]:
         """The end of each partition, all as of the last commit that is durable."""
         return dict(self._writer.ends)
@@ -293,5 +302,9 @@ class Ledger:
 
     def _recover(self, error: FanlogError) -> None:
         """A commit failed: decisions on top of it never happened."""
+        if self._writer.is_over:
+            log.warning("action=log_lost error=%s; nothing is committed here any more", error)
+            self.on_end.tell(error)
+            return
         log.error("action=commit_failed error=%s; loading hard state again", error)
         self.load()

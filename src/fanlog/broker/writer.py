@@ -6,7 +6,8 @@ records are fixed when a transaction is submitted, on the loop; the commit's seq
 time when it is started. `fanlog.broker.transaction` is the only caller.
 
 When a commit fails, everything submitted after it fails too (it was decided on top of it), and the
-ledger loads hard state from the log again.
+ledger loads hard state from the log again. A log that another node owns by now takes no commits any
+more, and everything that is submitted fails.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from fanlog.broker.gathering import COMPANY_S, Crowd, Gathering, Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.refusals import Refusals
 from fanlog.core.records import Record
-from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, WriterBacklogFull
+from fanlog.errors import (
+    CommitFailed,
+    DiskFull,
+    FanlogError,
+    Fenced,
+    HotLogFull,
+    OutcomeUnknown,
+    WriterBacklogFull,
+)
 from fanlog.log.api import Append, Commit, Log, Trim
 from fanlog.log.batch import Body, stored_bytes
 from fanlog.model.resources import Offset, PartitionId, TopicId
@@ -67,11 +76,15 @@ class Writer:
         self._gatherings: deque[Gathering] = deque()
         self._running: Gathering | None = None
         self._is_scheduled = False
+        #: Why nothing can be committed any more; None while it can.
+        self._over: FanlogError | None = None
         #: Of the commit that was started last.
         self._sequence = log.last_sequence
         #: Of the last commit that is done: `ends` are as of it.
         self.committed_sequence = log.last_sequence
         self._timer: Timer | None = None
+        #: When the commit that is done last began and ended.
+        self.last_commit = (0.0, 0.0)
         #: The same for a publish that waits for another: of the loop, as its turns are.
         self._company: asyncio.TimerHandle | None = None
         self._crowd = Crowd()
@@ -127,6 +140,16 @@ class Writer:
                 f"{self._waiting_bytes} bytes wait for the disk; try again in a moment"
             )
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether so many bytes can be published, and no refusal is there to be ended by it."""
+        disk_short, hot_short = self._shortages(size_bytes)
+        return (
+            disk_short <= 0
+            and hot_short <= 0
+            and self._waiting_bytes + size_bytes <= limits.WRITER_BACKLOG_BYTES_MAX
+            and not self.refusals.has_refused
+        )
+
     def shortage(self, size_bytes: int) -> int:
         """Bytes that must be freed before so many can be published; 0 for none.
 
@@ -170,6 +193,8 @@ class Writer:
         itself. The future raises CommitFailed or DiskFull if the commit did not happen. An ignored
         future is fine: failures reach `on_failure`.
         """
+        if self._over is not None:
+            return _failed(self._over)
         gathering = self._gather(publications)
         for record in records:
             gathering.records[record.key()] = record
@@ -205,7 +230,12 @@ class Writer:
     async def drain(self) -> None:
         """Wait until no commit is under way; for shutting down."""
         while (waiter := self.pending()) is not None:
-            await waiter
+            try:
+                await waiter
+            except FanlogError:
+                # Of a log that is another's now; its owner has been told.
+                if self._over is None:
+                    raise
 
     def _gather(self, publications: Sequence[Publication]) -> Gathering:
         """The commit that so much more goes into: the one that is gathered last, if it fits."""
@@ -228,7 +258,7 @@ class Writer:
     ) -> None:
         count, size_bytes = body.count, len(body.content)
         assert base == self.assigned.get(partition, 0)
-        self.assigned[partition] = base + count
+        self.assigned[partition] = gathering.ends[partition] = base + count
         if partition not in gathering.bodies:
             gathering.bodies[partition] = []
             gathering.bases[partition] = (topic, base)
@@ -302,25 +332,27 @@ class Writer:
         self._waiting_bytes -= gathering.size_bytes
         self._room_bytes -= gathering.size_bytes
         for partition, bodies in gathering.bodies.items():
-            base, count = gathering.bases[partition][1], sum(body.count for body in bodies)
-            self.ends[partition] = base + count
-            self._metrics.count_append(partition, count, bodies)
+            base, end = gathering.bases[partition][1], gathering.ends[partition]
+            self.ends[partition] = end
+            self._metrics.count_append(partition, end - base, bodies)
             if self._on_append.is_heard:
                 size_bytes, time_ns = stored_bytes(bodies), gathering.publish_time_ns
-                appended = Appended(partition, base, base + count, size_bytes, time_ns)
-                self._on_append.tell(appended)
+                self._on_append.tell(Appended(partition, base, end, size_bytes, time_ns))
         for partition, base, body in gathering.asking:
             self._on_asked.tell(Asking(partition, base, body, gathering.publish_time_ns))
         for trim in gathering.trims:
             if self._trimmed.get(trim.partition) == trim.before:
                 del self._trimmed[trim.partition]
             if trim.dropped:
+                self._metrics.forget_partition(trim.partition)
                 self.ends.pop(trim.partition, None)
                 self.assigned.pop(trim.partition, None)
         if self._gatherings:
             self._schedule()
+        ended_s = self._clock.now()
+        self.last_commit = gathering.started_s, ended_s
         self._metrics.count_commit(
-            gathering.size_bytes, gathering.count, self._clock.now() - gathering.started_s
+            gathering.size_bytes, gathering.count, ended_s - gathering.started_s
         )
         for waiter in gathering.waiters:
             if not waiter.done():
@@ -329,6 +361,8 @@ class Writer:
 
     def _fail(self, gathering: Gathering, error: FanlogError) -> None:
         failed = [gathering, *self._gatherings]
+        if isinstance(error, Fenced | OutcomeUnknown):
+            self._over = error
         self._gatherings.clear()
         self._waiting_bytes = 0
         self._sequence = self._log.last_sequence
@@ -346,10 +380,23 @@ class Writer:
                     # A future that is not awaited must not warn; the failure was reported above.
                     waiter.exception()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the log is another's now: nothing can be committed any more."""
+        return self._over is not None
+
     def _load_ends(self) -> None:
         self.ends = {p: bounds.end for p, bounds in self._log.partitions().items()}
         self.assigned = dict(self.ends)
         self._trimmed = {}
+
+
+def _failed(error: FanlogError) -> asyncio.Future[None]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    # One that is not awaited must not warn.
+    future.exception()
+    return future
 
 
 def _whole_us(time_ns: int) -> int:

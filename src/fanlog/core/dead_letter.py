@@ -128,6 +128,26 @@ class LetterSelection:
         return self.reason.casefold() in letter.reason.casefold()
 
 
+@dataclass(slots=True)
+class LetterGroup:
+    """Letters that failed on one subscription for one reason."""
+
+    source_subscription: str
+    reason: str
+    letters: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    #: The id of one of them.
+    example: str = ""
+
+    def add(self, letter: Letter) -> None:
+        time_ns = letter.publish_time_ns
+        self.first_ns = min(self.first_ns, time_ns) if self.letters else time_ns
+        self.last_ns = max(self.last_ns, time_ns)
+        self.letters += 1
+        self.example = self.example or letter.id
+
+
 @dataclass(frozen=True, slots=True)
 class LetterPlace:
     """Where a request goes on: after which letter, and of those up to which commit."""

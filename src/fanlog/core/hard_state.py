@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 from fanlog.core import records as codec
 from fanlog.core.addressing import AddressTable
 from fanlog.core.agenda import AgendaTable
+from fanlog.core.alerts import AlertTable
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
@@ -27,6 +28,8 @@ from fanlog.core.records import (
     Activity,
     AddressRecord,
     AgendaChunk,
+    AlertRecord,
+    AlertStateRecord,
     ArchivedRecord,
     AttemptsChunk,
     CommittingRecord,
@@ -97,6 +100,7 @@ class HardState:
         self._dedup: dict[PartitionId, DedupWindow] = {}
         self.jobs: dict[str, Job] = {}
         self.schedules = ScheduleTable()
+        self.alerts = AlertTable()
         #: The lake that has the archived messages; None while none are.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
@@ -159,6 +163,7 @@ class HardState:
         hard.apply_all(later)
         try:
             hard.schedules.check()
+            hard.alerts.check()
         except ValueError as error:
             raise DataLoss(f"hard state cannot be read: {error}") from error
         for share in hard.shares():
@@ -239,6 +244,8 @@ class HardState:
                 _put(self.jobs, name, job)
             case ScheduleRecord() | TickRecord():
                 self.schedules.apply(record)
+            case AlertRecord() | AlertStateRecord():
+                self.alerts.apply(record)
             case LakeRecord():
                 self.lake = record
             case ArchivedRecord(partition=partition, start=start):

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyroaring import BitMap64
 
+from fanlog import limits
 from fanlog.core.records import PlaceRecord
 from fanlog.model.resources import Offset, PartitionId
 
@@ -98,6 +99,12 @@ class Places:
         for anchor in self._anchors[low:high]:
             yield from self._behind[anchor]
 
+    def in_order(self) -> Iterator[tuple[Offset, Offset]]:
+        """The messages that stand behind others, in the order of places, each with its anchor."""
+        for anchor in self._anchors:
+            for offset in self._behind[anchor]:
+                yield offset, anchor
+
     def away(self, reached: Offset) -> BitMap64:
         """What is not met by those who have come to an offset: held, or behind a later anchor."""
         return self.held | BitMap64(self.behind(reached, self._end))
@@ -109,6 +116,10 @@ class Places:
             if lowest >= start:
                 return start
             start = lowest
+
+    def place_of(self, offset: Offset) -> Offset:
+        """The offset that one who goes along the log has to pass to meet a message."""
+        return limits.OFFSET_MAX if offset in self.held else self.moved.get(offset, offset)
 
     def rank(self, offset: Offset) -> tuple[Offset, int]:
         """What orders the messages of the partition."""

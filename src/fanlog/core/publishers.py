@@ -377,6 +377,13 @@ class Publishers:
         assert number < first
         return number
 
+    @property
+    def held(self) -> list[Offset]:
+        """Messages that are held back behind gaps: of each publisher in the order of numbers."""
+        return [
+            offset for digest in self._gapped for offset in _offsets(self._known[digest].held_runs)
+        ]
+
     def next_deadline(self, timeout_s: float) -> float | None:
         """When the next message has been held back for long enough."""
         arrived = [run.arrived_s for one in self._gapped for run in self._known[one].held_runs]

@@ -38,6 +38,12 @@ OWN: Final[Mapping[str, str]] = {
     "fanlog.accounts.get": "see a service account",
     "fanlog.accounts.list": "see all service accounts",
     "fanlog.accounts.update": "add and revoke keys and tokens",
+    "fanlog.alerts.create": "make an alert in a project",
+    "fanlog.alerts.delete": "delete an alert of a project",
+    "fanlog.alerts.get": "see an alert of a project",
+    "fanlog.alerts.list": "see all alerts of a project",
+    "fanlog.cluster.get": "see the nodes of a cluster",
+    "fanlog.cluster.move": "have another node of a cluster own the log",
     "fanlog.exports.run": "take the batches of export subscriptions, and report on them",
     "fanlog.files.import": "have the pipeline publish files that it can read",
     "fanlog.jobs.cancel": "cancel a job of a project",
@@ -77,8 +83,9 @@ _JOBS: Final = frozenset(
     f"fanlog.jobs.{action}" for action in ("cancel", "create", "delete", "get", "list")
 )
 _SCHEDULES: Final = frozenset(one for one in OWN if one.startswith("fanlog.schedules."))
+_ALERTS: Final = frozenset(one for one in OWN if one.startswith("fanlog.alerts."))
 _VIEWER: Final = _READING | _VALIDATE
-_EDITOR: Final = (_PUBSUB - _IAM) | _VIEWER | _JOBS | _SCHEDULES
+_EDITOR: Final = (_PUBSUB - _IAM) | _VIEWER | _JOBS | _SCHEDULES | _ALERTS
 _ADMIN: Final = _PUBSUB | _EDITOR | {"fanlog.policies.get", "fanlog.policies.set"}
 _PUBLISHER: Final = frozenset({"pubsub.topics.publish"})
 _SUBSCRIBER: Final = frozenset(
@@ -91,9 +98,11 @@ _SUBSCRIBER: Final = frozenset(
 _OPERATOR: Final = (
     _VIEWER
     | _JOBS
+    | _ALERTS
     | {
         "fanlog.accounts.get",
         "fanlog.accounts.list",
+        "fanlog.cluster.move",
         "fanlog.lake.acceptLoss",
         "fanlog.lake.maintain",
         "fanlog.metrics.get",

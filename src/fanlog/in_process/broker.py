@@ -220,6 +220,10 @@ class ProgramBroker:
         ttl: float | None = None,
         depends_on: str | Sequence[str] = (),
         dedup_id: str = "",
+        publisher: str | None = None,
+        sequence: int | None = None,
+        publisher_epoch: int | None = None,
+        tenant: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> str:
         """Publish one message; its id. See `NewMessage` for the arguments.
@@ -227,6 +231,7 @@ class ProgramBroker:
         Raises:
             InvalidArgument: A value is not what it should be, or the payload is not JSON-able.
             TopicNotFound: The topic does not exist, and is not to be made.
+            FailedPrecondition: The number is over for its publisher.
             ResourceExhausted: There is no room.
         """
         new = NewMessage(
@@ -238,6 +243,10 @@ class ProgramBroker:
             ttl=ttl,
             depends_on=depends_on,
             dedup_id=dedup_id,
+            publisher=publisher,
+            sequence=sequence,
+            publisher_epoch=publisher_epoch,
+            tenant=tenant,
             attributes=attributes,
         )
         publish = publish_of(self._project, topic, (new,), self._message_bytes_max)
@@ -265,6 +274,10 @@ class ProgramBroker:
         ttl: float | None = None,
         depends_on: str | Sequence[str] = (),
         dedup_id: str = "",
+        publisher: str | None = None,
+        sequence: int | None = None,
+        publisher_epoch: int | None = None,
+        tenant: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> str:
         """As `publish`, for programs on an event loop."""
@@ -277,6 +290,10 @@ class ProgramBroker:
             ttl=ttl,
             depends_on=depends_on,
             dedup_id=dedup_id,
+            publisher=publisher,
+            sequence=sequence,
+            publisher_epoch=publisher_epoch,
+            tenant=tenant,
             attributes=attributes,
         )
         publish = publish_of(self._project, topic, (new,), self._message_bytes_max)

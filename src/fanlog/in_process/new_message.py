@@ -15,7 +15,18 @@ from functools import lru_cache
 from fanlog.errors import InvalidArgument
 from fanlog.in_process.payloads import data_of
 from fanlog.model import names
-from fanlog.model.attributes import DEDUP_ID, DELAY, DELIVER_AT, DEPENDS_ON, PRIORITY, TTL
+from fanlog.model.attributes import (
+    DEDUP_ID,
+    DELAY,
+    DELIVER_AT,
+    DEPENDS_ON,
+    PRIORITY,
+    PUBLISHER,
+    PUBLISHER_EPOCH,
+    SEQUENCE,
+    TENANT,
+    TTL,
+)
 from fanlog.wire.encode import message_field, varint
 from fanlog.wire.publish import Publish, parse_publish
 
@@ -42,6 +53,14 @@ class NewMessage:
     depends_on: str | Sequence[str] = field(default=(), kw_only=True)
     #: Publishing the same id again, within the topic's window, publishes nothing.
     dedup_id: str = field(default="", kw_only=True)
+    #: The publisher that numbers its messages, and the number of this one. A number that was
+    #: published before gives the id of that message; messages behind a gap are held back.
+    publisher: str | None = field(default=None, kw_only=True)
+    sequence: int | None = field(default=None, kw_only=True)
+    #: A publisher that counts anew has a higher one.
+    publisher_epoch: int | None = field(default=None, kw_only=True)
+    #: Whose it is: subscriptions may serve tenants in turn.
+    tenant: str | None = field(default=None, kw_only=True)
     attributes: Mapping[str, str] | None = field(default=None, kw_only=True)
 
     def field_bytes(self) -> bytes:
@@ -84,6 +103,14 @@ class NewMessage:
             asked[DEPENDS_ON] = ids if isinstance(ids, str) else ",".join(map(str, ids))
         if self.dedup_id:
             asked[DEDUP_ID] = self.dedup_id
+        if self.publisher is not None:
+            asked[PUBLISHER] = self.publisher
+        if self.sequence is not None:
+            asked[SEQUENCE] = _number("sequence", self.sequence)
+        if self.publisher_epoch is not None:
+            asked[PUBLISHER_EPOCH] = _number("publisher_epoch", self.publisher_epoch)
+        if self.tenant is not None:
+            asked[TENANT] = self.tenant
         return asked if not asked else _plain(asked)
 
 
@@ -138,6 +165,13 @@ def _seconds(name: str, seconds: object) -> str:
     # Rounded first: 0.1 is a little more than a tenth.
     milliseconds = math.ceil(round(seconds * 1_000, 6))
     return f"{milliseconds // 1_000}.{milliseconds % 1_000:03d}"
+
+
+def _number(name: str, number: object) -> str:
+    # True is a whole number to Python.
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidArgument(f"{name}: {names.shown(repr(number))} is not a whole number")
+    return str(number)
 
 
 def _time(time: object) -> str:

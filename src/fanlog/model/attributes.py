@@ -15,6 +15,8 @@ PREFIX: Final = "fanlog-"
 RESERVED_PREFIX: Final = "goog"
 #: …but for these, which official clients set themselves (trace context, compression).
 CLIENT_PREFIX: Final = "googclient_"
+#: The context of a trace, in the form of W3C's header `traceparent`.
+CLIENT_TRACEPARENT: Final = "googclient_traceparent"
 
 # --- Attributes of messages: instructions -------------------------------------------------------
 
@@ -91,6 +93,16 @@ ORIGIN_JOB: Final = "fanlog-origin-job"
 SCHEDULE: Final = "fanlog-schedule"
 TICK: Final = "fanlog-tick"
 
+#: On a message that an alert published: which one, `began` or `ended`, its condition, the resource
+#: that it is about if it is not the server, since when, RFC 3339 in UTC, and how many messages of
+#: this alert there are with it.
+ALERT: Final = "fanlog-alert"
+ALERT_STATE: Final = "fanlog-alert-state"
+ALERT_CONDITION: Final = "fanlog-alert-condition"
+ALERT_RESOURCE: Final = "fanlog-alert-resource"
+ALERT_TIME: Final = "fanlog-alert-time"
+ALERT_NUMBER: Final = "fanlog-alert-number"
+
 #: Attributes that a publisher may set: the instructions, and those that consumers copy when they
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
@@ -100,6 +112,7 @@ PUBLISHED: Final = frozenset(
         *(TOPIC, KEY_SLOT, SAMPLE_RATE, SAMPLE_SUMMARY),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
+        *(ALERT, ALERT_STATE, ALERT_CONDITION, ALERT_RESOURCE, ALERT_TIME, ALERT_NUMBER),
     }
 )
 
@@ -182,6 +195,14 @@ COMPATIBILITY: Final = "fanlog-compatibility"
 REOPENED: Final = "fanlog-reopened"
 REOPENED_FROM: Final = "fanlog-reopened-from"
 ACKNOWLEDGED: Final = "fanlog-acknowledged"
+#: Metadata between nodes begins so; of callers it is refused. On behalf of which connection of
+#: which caller a call is forwarded, where it comes from and the certificate that was shown; and, in
+#: an answer, that a node did nothing with a call, since it owns nothing.
+LINK_PREFIX: Final = "fanlog-link-"
+LINK_CALLER: Final = "fanlog-link-caller"
+LINK_ADDRESS: Final = "fanlog-link-address"
+LINK_CERTIFICATE: Final = "fanlog-link-certificate-bin"
+LINK_UNSERVED: Final = "fanlog-link-unserved"
 #: Within the server: a call came in the short form, which has defaults of its own.
 SHORT_FORM: Final = "fanlog-short-form"
 #: How a nack is meant.

@@ -54,6 +54,8 @@ _LIMITS = {
     LABEL_BACKLOG_BYTES: limits.BACKLOG_LIMIT_BYTES_MAX,
     LABEL_BACKLOG_AGE: int(limits.RETENTION_S_MAX),
 }
+#: Without any of these there is no policy.
+_LIMITING = frozenset({LABEL_BACKLOG_POLICY, *_LIMITS})
 _PUSH_BACK_ONLY = (LABEL_BACKLOG_CRITICAL, LABEL_BACKLOG_FALLBACK, LABEL_BACKLOG_BLOCK)
 _MARKS = (LABEL_BACKLOG_HIGH, LABEL_BACKLOG_LOW)
 BACKLOG_LABELS = frozenset(
@@ -112,7 +114,7 @@ class BacklogPolicy:
 
 def backlog_policy_of(labels: Mapping[str, str]) -> BacklogPolicy | None:
     """The policy that labels say; None where they say none. They are checked already."""
-    if LABEL_BACKLOG_POLICY not in labels and not any(one in labels for one in _LIMITS):
+    if _LIMITING.isdisjoint(labels):
         return None
     return _read(tuple(sorted((k, v) for k, v in labels.items() if k in BACKLOG_LABELS)))
 

@@ -90,6 +90,10 @@ def schedule_name(project: str, schedule: str) -> str:
     return f"projects/{project}/schedules/{schedule}"
 
 
+def alert_name(project: str, alert: str) -> str:
+    return f"projects/{project}/alerts/{alert}"
+
+
 def project_name(project: str) -> str:
     return f"projects/{project}"
 
@@ -201,6 +205,12 @@ def parse_job(name: str, *, field: str = "name") -> str:
 def parse_schedule(name: str, *, field: str = "name") -> str:
     """Check the full name of a schedule; raises as `parse_topic` does."""
     _parts(name, "schedules", field, may_be_pattern=False)
+    return name
+
+
+def parse_alert(name: str, *, field: str = "name") -> str:
+    """Check the full name of an alert; raises as `parse_topic` does."""
+    _parts(name, "alerts", field, may_be_pattern=False)
     return name
 
 

@@ -142,6 +142,12 @@ class Doorkeeper:
         )
 
 
+def is_own_origin(origin: str, host: str) -> bool:
+    """Whether an origin is that of a server which was called `host`."""
+    known = _origin(origin)
+    return known is not None and _is_own(known, host)
+
+
 @lru_cache(maxsize=256)
 def _host_name(host: str) -> str | None:
     try:

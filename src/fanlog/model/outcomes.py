@@ -12,7 +12,8 @@ subscription's deliveries. Its data is JSON:
                     "time": "2026-11-16T09:30:12.5Z"}]}
 
 Crossings are the marks that backlogs with limits went over, or came down to; without any, they are
-left out.
+left out. Where there were more than are told, `crossings_left_out` says how many. A broker that
+tells of crossings alone has no rows of topics and subscriptions.
 
 A large one is split in several messages, each of them whole: no topic and no subscription is in two
 of them. A minute in which the broker started has the messages of both lives; counts add up, and so
@@ -167,6 +168,8 @@ class Outcomes:
     topics: list[TopicOutcome] = field(default_factory=list)
     subscriptions: list[SubscriptionOutcome] = field(default_factory=list)
     crossings: list[CrossingOutcome] = field(default_factory=list)
+    #: Crossings of this minute that are not in the list.
+    crossings_left_out: int = 0
 
     def to_messages(self, size_bytes: int = limits.OUTCOME_BYTES) -> list[bytes]:
         """The data of the messages that tell it; none when there is nothing to tell."""
@@ -187,11 +190,12 @@ class Outcomes:
                 waiting, waiting_bytes = {"topics": [], "subscriptions": []}, 0
             waiting.setdefault(kind, []).append(row)
             waiting_bytes += row_bytes + 1
-        return [*parts, self._part(waiting)] if waiting_bytes else []
+        return [*parts, self._part(waiting, self.crossings_left_out)] if waiting_bytes else []
 
-    def _part(self, rows: Mapping[str, Sequence[JsonObject]]) -> bytes:
+    def _part(self, rows: Mapping[str, Sequence[JsonObject]], left_out: int = 0) -> bytes:
         minute = times.of_datetime(self.minute, timespec="seconds")
-        return orjson.dumps({"version": VERSION, "minute": minute, **rows})
+        more = {"crossings_left_out": left_out} if left_out else {}
+        return orjson.dumps({"version": VERSION, "minute": minute, **rows, **more})
 
     @classmethod
     def from_message(cls, data: bytes) -> Outcomes:
@@ -232,6 +236,7 @@ class Outcomes:
                     )
                     for row in said.get("crossings", ())
                 ],
+                crossings_left_out=int(said.get("crossings_left_out", 0)),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not outcomes: {error!r}") from error

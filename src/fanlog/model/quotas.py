@@ -60,6 +60,9 @@ class Quotas:
     #: Bytes of the messages of all schedules of a project: they are kept in memory.
     schedule_bytes: int = 16 * 1024 * 1024
     all_schedule_bytes: int = 64 * 1024 * 1024
+    #: Alerts of a project: the condition of each is looked at every few seconds.
+    alerts: int = 10_000
+    all_alerts: int = 20_000
     #: Jobs of a project that wait for a worker.
     waiting_jobs: int = 1_000
     all_waiting_jobs: int = 5_000
@@ -108,6 +111,10 @@ NAMES: Final = {
 }
 
 
+#: In every principal, and in the id of no project.
+_MEMBER_MARK = ":"
+
+
 class Usage:
     """How much of each kind there is: in each project, of each principal, and in all."""
 
@@ -126,6 +133,12 @@ class Usage:
 
     def in_all(self, noun: str) -> int:
         return self._all.get(noun, 0)
+
+    def projects(self, *nouns: str) -> set[str]:
+        """The projects that have some of any of these."""
+        return {
+            owner for noun, owner in self._owners if noun in nouns and _MEMBER_MARK not in owner
+        }
 
     def change(
         self, project: str, counts: Mapping[str, int], sign: int, maker: str | None = None

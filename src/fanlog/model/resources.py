@@ -65,6 +65,24 @@ DeadLetterDefault = Literal["none", "auto"]
 TopicOrdering = Literal["none", "key", "publisher", "total"]
 DEFAULT_ORDERING: Final = "key"
 TOPIC_ORDERINGS: tuple[TopicOrdering, ...] = get_args(TopicOrdering)
+#: Labels of topics that are particular about what is published to them.
+_PARTICULAR: Final = frozenset(
+    {
+        attributes.LABEL_ORDERING,
+        attributes.LABEL_PUBLISH_RATE,
+        attributes.LABEL_PUBLISH_BYTES_RATE,
+    }
+)
+#: Labels of subscriptions that change what consumers get, or how many share it.
+_CHANGING: Final = frozenset(
+    {
+        attributes.LABEL_SCHEMA_REVISION,
+        attributes.LABEL_BACKLOG_POLICY,
+        attributes.LABEL_ASSIGNMENT,
+        attributes.LABEL_MAX_OUTSTANDING_MESSAGES,
+        attributes.LABEL_MAX_OUTSTANDING_BYTES,
+    }
+)
 AT_MOST_ONCE: Final = "at-most-once"
 DELIVERIES = ("at-least-once", AT_MOST_ONCE)
 #: What becomes of messages whose time-to-live is over; the first is the default.
@@ -159,6 +177,11 @@ class Topic:
         return attributes.LABEL_PUBLISH_RATE in labels or (
             attributes.LABEL_PUBLISH_BYTES_RATE in labels
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it takes any message as it comes: no schema, no rate, no order of its own."""
+        return self.schema_settings is None and _PARTICULAR.isdisjoint(self.labels)
 
     @property
     def dedup_window_s(self) -> float:
@@ -299,6 +322,14 @@ class Subscription:
         if self.push is not None:
             return "push"
         return "pull" if self.table is None and self.files is None else "export"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its consumers get messages as they are stored, and as many as they have room for.
+
+        So it has no schema revision, no samples, no key slots and no window of its own.
+        """
+        return _CHANGING.isdisjoint(self.labels)
 
     @property
     def is_pattern(self) -> bool:

@@ -74,6 +74,15 @@ class AvroSchema:
             return data
         return avro_codec.encode(self._root, orjson.loads(data))
 
+    def to_json(self, data: bytes, encoding: Encoding) -> bytes:
+        if encoding == "JSON":
+            return data
+        try:
+            value, _ = avro_codec.decode(self._root, data)
+        except RecursionError:
+            raise Impossible(f"the message is {_TOO_DEEP}") from None
+        return json_text(value)
+
     def breaks(self, writer: AvroSchema, budget: StepBudget | None = None) -> list[str]:
         try:
             return avro_resolve.breaks(self._root, writer._root, budget or budget_to_compare())

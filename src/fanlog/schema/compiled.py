@@ -73,6 +73,13 @@ class Compiled(Protocol):
             Mismatch: It does not conform, or checking it takes more steps than a message may.
         """
 
+    def to_json(self, data: bytes, encoding: Encoding) -> bytes:
+        """The data of a message, which is valid, as JSON for people.
+
+        Raises:
+            Impossible: It cannot be written so.
+        """
+
     def breaks(self, writer: Any, budget: Any = None) -> list[str]:
         """List why this schema cannot read some messages that `writer`, of the same type, allows.
 

@@ -109,6 +109,9 @@ class JsonSchema:
             raise Mismatch(f"expected JSON: {error.msg} at position {error.pos}") from None
         return self._validate(value, len(data))
 
+    def to_json(self, data: bytes, _encoding: Encoding) -> bytes:
+        return data
+
     def breaks(self, writer: JsonSchema, budget: StepBudget | None = None) -> list[str]:
         return json_compat.breaks(self._source, writer._source, budget or budget_to_compare())
 

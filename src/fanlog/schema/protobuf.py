@@ -72,6 +72,14 @@ class ProtobufSchema:
         # A value has a byte, and mostly many more.
         return len(data) // 8
 
+    def to_json(self, data: bytes, encoding: Encoding) -> bytes:
+        if encoding == "JSON":
+            return data
+        try:
+            return str(json_format.MessageToJson(self._parse_binary(data), indent=None)).encode()
+        except RecursionError:
+            raise Impossible("the message is nested too deeply") from None
+
     def breaks(self, writer: ProtobufSchema, budget: StepBudget | None = None) -> list[str]:
         found = proto_compat.breaks(
             self._descriptor, writer._descriptor, budget or budget_to_compare()

@@ -19,6 +19,7 @@ from fanlog.broker.delivery.revising import Revising
 from fanlog.broker.delivery.sample_rates import with_rates
 from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.tenure import Tenure
 from fanlog.broker.transaction import Ledger
 from fanlog.core.subscription_window import SubscriptionWindow
 from fanlog.log.api import Damaged, Log
@@ -42,6 +43,7 @@ class Consumers:
     _due_times: DueTimes
     _revising: Revising
     _generations: Generations
+    _tenure: Tenure
 
     def attach(self, name: str) -> tuple[Subscription, Feed]:
         """The feed of a subscription, for one consumer; give it back with `detach`.
@@ -62,13 +64,13 @@ class Consumers:
 
     def _new_feed(self, subscription: Subscription) -> Feed:
         shares = self._ledger.hard.shares_of(subscription)
-        members = None
-        if subscription.key_slots:
-            count_moves = partial(self._count_moves, subscription.id)
-            members = Members(subscription.key_slots, shares, count_moves)
-        window, bounds = None, subscription.window
-        if any(bounds):
-            window = SubscriptionWindow(*bounds)
+        members = window = None
+        if not subscription.is_plain:
+            if subscription.key_slots:
+                count_moves = partial(self._count_moves, subscription.id)
+                members = Members(subscription.key_slots, shares, count_moves)
+            if any(bounds := subscription.window):
+                window = SubscriptionWindow(*bounds)
         return Feed(
             shares,
             self._store,
@@ -84,11 +86,16 @@ class Consumers:
             members=members,
             window=window,
             note_full=partial(self._count_full, subscription.id),
+            tenure=self._tenure,
         )
 
     async def _revise(
         self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
     ) -> list[Delivery]:
+        hard = self._ledger.hard
+        subscription = hard.catalog.subscription_by_id(subscription_id)
+        if subscription is None or subscription.is_plain:
+            return deliveries
         leaving = await self._revising.revise(subscription_id, deliveries, max_bytes)
         hard = self._ledger.hard
         subscription = hard.catalog.subscription_by_id(subscription_id)

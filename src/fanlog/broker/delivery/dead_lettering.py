@@ -20,6 +20,7 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
+from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.core.dead_letter import attributes_of
 from fanlog.core.recent_events import DEAD_LETTERED, RecentEvents
@@ -51,6 +52,7 @@ class DeadLettering:
         denial: ForwardDenial,
         recent: RecentEvents,
         decide: Decide,
+        tracing: Tracing | None,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -60,6 +62,7 @@ class DeadLettering:
         self._denial = denial
         self._recent = recent
         self._decide = decide
+        self._tracing = tracing
         self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -119,7 +122,10 @@ class DeadLettering:
             *(self._clock.now(), share.settings.id, share.partition),
             *(DEAD_LETTERED, became, reason),
         )
-        self._metrics.of(share.settings.id).dead_lettered += len(letters)
+        if self._tracing is not None:
+            self._tracing.dead_lettered(share, became, topic.name)
+        counts = self._metrics.of(share.settings.id)
+        counts.count_letters(len(letters), self._clock.now())
         await committed
         return len(letters)
 
@@ -220,7 +226,10 @@ class DeadLettering:
             self._recent.note_became(
                 *(now, share.settings.id, share.partition, DEAD_LETTERED, became, reason)
             )
-        self._metrics.of(share.settings.id).dead_lettered += decision.count
+        if self._tracing is not None:
+            ids = {one.offset: made_id for one, made_id in zip(letters, made, strict=True)}
+            self._tracing.dead_lettered(share, ids, topic.name)
+        self._metrics.of(share.settings.id).count_letters(decision.count, now)
         decision.records = []
         self._decide(share, decision)
         return committed

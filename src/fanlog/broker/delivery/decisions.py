@@ -18,6 +18,7 @@ from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.timers import Timers
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
+from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.core.hard_state import HardState
 from fanlog.core.recent_events import RecentEvents
@@ -46,6 +47,7 @@ class Decisions:
         forward_denial: ForwardDenial,
         jitter: Callable[[], float],
         recent: RecentEvents,
+        tracing: Tracing | None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -53,10 +55,12 @@ class Decisions:
         self._feeds = feeds
         self._jitter = jitter
         self._recent = recent
+        self._tracing = tracing
         self._timers = Timers(clock, self._expire)
         self._dead_lettering = DeadLettering(
             *(ledger, store, clock, metrics),
             *(compose, forward_denial, recent, self.decide),
+            tracing,
         )
         ledger.on_load.listen(self._load)
 
@@ -71,6 +75,8 @@ class Decisions:
             # The commit of a dead letter before it, of its own reopening, or of the acknowledgement
             # that it waited for may be under way.
             committed = self._ledger.pending()
+        if self._tracing is not None:
+            self._tracing.settled(share, decision, committed)
         self.follow(share, decision, wakes=wakes)
         return committed
 
@@ -89,9 +95,10 @@ class Decisions:
         if wakes:
             end = self._ledger.end(share.partition)
             self._feeds.wake_for(share, has_some=share.has_some(end))
-        self.wake_let_go(share)
+        if share.waited:
+            self._wake_let_go(share)
 
-    def wake_let_go(self, share: Share) -> None:
+    def _wake_let_go(self, share: Share) -> None:
         """Wake the feed for messages that waited for some of this share, and do so no more."""
         for other in share.take_let_go():
             self._feeds.wake_for(other, has_some=other.has_some(self._ledger.end(other.partition)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,3 +28,5 @@ class Delivery:
     redelivered: int = 0
     #: The key slot of each message, where the subscription has key slots.
     slots: Mapping[Offset, int | None] | None = None
+    #: A time in the middle of those that they were published at.
+    published_s: float = math.nan

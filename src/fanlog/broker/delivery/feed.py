@@ -8,7 +8,8 @@ messages are looked at, each in its turn. Soft state only; a feed exists while i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyroaring import BitMap64
@@ -17,6 +18,7 @@ from fanlog import limits
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.members import About, Members
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
+from fanlog.broker.tenure import Tenure
 from fanlog.core.cursor import Range
 from fanlog.core.dependencies import causes_in
 from fanlog.core.flow import Credit, LeaseBudget
@@ -52,6 +54,7 @@ class Feed:
         members: Members | None = None,
         window: SubscriptionWindow | None = None,
         note_full: Callable[[], None] = lambda: None,
+        tenure: Tenure,
     ) -> None:
         shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
@@ -65,6 +68,8 @@ class Feed:
         self._decide = decide
         self._on_damage = on_damage
         self._revise = revise
+        #: The consumers that stay, in the order in which they came.
+        self._staying: dict[Credit, About] = {}
         #: Of a subscription with key slots.
         self.members = members
         self._is_placed = members is None
@@ -72,6 +77,8 @@ class Feed:
         self._window = window
         #: Called when it was too full for a consumer.
         self._note_full = note_full
+        #: While it is not sure nothing is leased, and consumers wait.
+        self._tenure = tenure
         if window is not None:
             for share in shares:
                 share.count_in(window)
@@ -102,6 +109,11 @@ class Feed:
     @property
     def shares(self) -> Collection[Share]:
         return self._shares.values()
+
+    @property
+    def staying(self) -> Mapping[Credit, About]:
+        """The consumers that said that they stay: streams, mostly."""
+        return self._staying
 
     def add(self, share: Share) -> None:
         """A topic joins the pattern."""
@@ -159,12 +171,14 @@ class Feed:
 
     def join(self, consumer: Credit, about: About) -> None:
         """A consumer comes, to stay: with key slots, it gets its part of them."""
+        self._staying[consumer] = about
         if self.members is not None:
             self.members.join(consumer, about)
 
     def leave(self, consumer: Credit) -> None:
         """A consumer takes nothing more: others get its key slots."""
         self._behind.discard(consumer)
+        self._staying.pop(consumer, None)
         if self.members is not None and self.members.leave(consumer):
             self.wake()
         window = self._window
@@ -240,6 +254,8 @@ class Feed:
     ) -> list[Delivery]:
         deliveries: list[Delivery] = []
         commits: list[asyncio.Future[None]] = []
+        if not self._tenure.is_sure:
+            return deliveries
         async with self._lock:
             if not self._is_placed:
                 await self._place_all()
@@ -303,13 +319,13 @@ class Feed:
 
     async def _place(self, share: Share) -> None:
         while share.unplaced:
-            last = share.unplaced.max()
-            while share.routed_to <= last and not self._is_closed():
-                await self._judge(share, last + 1)
-            before = share.next_offset
-            batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
-            share.scan(last + 1, batches)
-            if share.next_offset == before:
+            end = share.unplaced_end
+            while share.routed_to < end and not self._is_closed():
+                await self._judge(share, end)
+            before = share.next_offset, len(share.to_scan(end)), len(share.unplaced)
+            batches = await self._read(share, share.to_scan(end), limits.READ_BYTES_MAX)
+            share.scan(end, batches)
+            if (share.next_offset, len(share.to_scan(end)), len(share.unplaced)) == before:
                 return
 
     async def _take_from(
@@ -330,9 +346,10 @@ class Feed:
             if not ranges:
                 return None
             batches = await self._read(share, ranges, budget.size_bytes)
-            if self._is_closed():
+            if self._is_closed() or not self._tenure.is_sure:
                 return None
             now = self._now()
+            published_s = _middle_s(batches)
             decision = share.lease(
                 consumer,
                 end,
@@ -341,6 +358,7 @@ class Feed:
                 generation=self._next_generation(),
                 deadline_s=now + deadline_s,
                 now=now,
+                published_s=published_s,
                 lapsed=self._lapsed(share, batches),
                 causes=causes_in(batches),
             )
@@ -348,7 +366,7 @@ class Feed:
             # did not fit.
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
-                return _delivery(share, decision.grant, batches), committed
+                return _delivery(share, decision.grant, batches, published_s), committed
             if decision.has_progressed and self.members is not None:
                 # There may be no message of its slots for long: others have their turn meanwhile.
                 self._behind.add(consumer)
@@ -445,7 +463,14 @@ def _count(ranges: Sequence[Range]) -> int:
     return sum(stop - start for start, stop in ranges)
 
 
-def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
+def _middle_s(batches: Sequence[Batch]) -> float:
+    """A time in the middle of those that batches were published at, without a look at each."""
+    if not batches:
+        return math.nan
+    return (batches[0].publish_time_ns + batches[-1].publish_time_ns) / 2e9
+
+
+def _delivery(share: Share, grant: Grant, batches: Sequence[Batch], published_s: float) -> Delivery:
     by_base = {batch.base_offset: batch for batch in batches}
     runs = [(by_base[run.base], run.start - run.base, run.end - run.base) for run in grant.runs]
     attempts: dict[Offset, int] = {}
@@ -458,7 +483,7 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
                     failures = share.attempts_of(offset)
                     if failures:
                         attempts[offset] = failures + 1
-    size_bytes = sum(run.size_bytes for run in grant.runs)
+    size_bytes = sum([run.size_bytes for run in grant.runs])
     slots = None
     if share.slots is not None:
         slots = {o: share.slots.of(o) for run in grant.runs for o in range(run.start, run.end)}
@@ -472,4 +497,5 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
         size_bytes,
         grant.redelivered,
         slots,
+        published_s,
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.members import Members
+from fanlog.broker.tenure import Tenure
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
 from fanlog.core.share import Share
@@ -23,13 +24,14 @@ from fanlog.model.resources import PartitionId, Subscription, SubscriptionId
 class Feeds:
     """The feeds of one broker. Lives on the loop."""
 
-    def __init__(self, ledger: Ledger, filtering: Filtering) -> None:
+    def __init__(self, ledger: Ledger, filtering: Filtering, tenure: Tenure) -> None:
         self._filtering = filtering
         self._feeds: dict[SubscriptionId, Feed] = {}
         # Feeds of subscriptions without a filter, by the partitions that they read.
         self._on: defaultdict[PartitionId, dict[Feed, None]] = defaultdict(dict)
         ledger.on_commit.listen(self.wake_on)
         ledger.on_load.listen(self._load)
+        tenure.on_sure.listen(self._wake_all)
 
     def __iter__(self) -> Iterator[SubscriptionId]:
         return iter(self._feeds)
@@ -43,10 +45,19 @@ class Feeds:
         feed.users += 1
         return feed
 
+    def find(self, subscription: Subscription) -> Feed | None:
+        """The feed of a subscription; None without consumers."""
+        return self._feeds.get(subscription.id)
+
     def members_of(self, subscription: Subscription) -> Members | None:
         """The members and their key slots; None without key slots, or without consumers."""
         feed = self._feeds.get(subscription.id)
         return None if feed is None else feed.members
+
+    def consumers_of(self, subscription: Subscription) -> int:
+        """Streams, waiting pulls and senders that are attached now."""
+        feed = self._feeds.get(subscription.id)
+        return 0 if feed is None else feed.users
 
     def leave(self, subscription: Subscription, feed: Feed) -> None:
         """A consumer goes; the last one takes the feed along."""
@@ -74,6 +85,11 @@ class Feeds:
             feed.void(error)
         self._feeds.clear()
         self._on.clear()
+
+    def _wake_all(self, _: None) -> None:
+        """Messages may be handed out again."""
+        for feed in list(self._feeds.values()):
+            feed.wake_all()
 
     def wake_on(self, partitions: Iterable[PartitionId]) -> None:
         """Messages were committed to these partitions."""

@@ -2,8 +2,9 @@
 
 The *gauge* of a subscription is how full its backlog is, from 0 to 1; that of a topic is the
 highest of those who read it. Critical subscriptions push back on all topics that they read while
-they are high: a publish is refused, or waits for a while. A critical forward pushes back while its
-target does, so that pressure travels to where messages come from. No loop of forwards can be made
+they are high: a publish is refused, or waits for a while. A forward pushes back while its target
+does, so that pressure travels to where messages come from: one that says nothing of its own backlog
+(`fanlog.broker.pressure.forwards`), or is critical itself. No loop of forwards can be made
 (`fanlog.core.onward`), so nobody waits for himself.
 """
 
@@ -14,12 +15,14 @@ from collections.abc import Iterable
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.pressure.bounds import Bound
+from fanlog.broker.pressure.forwards import Forwards, target_of
 from fanlog.broker.pressure.relief import Crossed, Relief
 from fanlog.broker.transaction import Ledger
 from fanlog.errors import BacklogFull
-from fanlog.model import endpoints, names
+from fanlog.model import names
 from fanlog.model.resources import Subscription, Topic
 
 #: What is told of a publisher that is to come again; backlogs are looked at more often.
@@ -33,14 +36,21 @@ TOLD_ABOVE = 0.5
 class Pressure:
     """The gauges of one broker, and who may publish."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, metrics: Metrics, relief: Relief) -> None:
+    def __init__(
+        self, ledger: Ledger, clock: Clock, metrics: Metrics, shares: Shares, relief: Relief
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._metrics = metrics
         self._relief = relief
+        self._forwards = Forwards(ledger)
         self._waiting_bytes = 0
         self._waiters: dict[asyncio.Future[None], None] = {}
         relief.on_cross.listen(self._cross)
+        shares.on_change.listen(self._forwards.put)
+        shares.on_join.listen(lambda share: self._forwards.join(share.settings, share.partition))
+        shares.on_remove.listen(self._forwards.remove)
+        ledger.on_load.listen(lambda _: self._forwards.load())
 
     # Gauges.
 
@@ -59,7 +69,8 @@ class Pressure:
 
     @property
     def has_bounds(self) -> bool:
-        return len(self._relief.bounds) > 0
+        """Whether the backlog of any subscription has limits."""
+        return self._ledger.relief is not None
 
     def _on(self, topic: Topic) -> Iterable[Bound]:
         for partition in topic.partitions:
@@ -68,11 +79,24 @@ class Pressure:
     # Push-back.
 
     def pushing(self, topic: Topic, seen: frozenset[str] = frozenset()) -> Bound | None:
-        """A subscription that pushes back on a topic now, if one does."""
+        """A subscription that pushes back on a topic now, if one does.
+
+        It reads the topic, or one that messages are forwarded to from there.
+        """
+        seen |= {topic.name}
         for bound in self._on(topic):
-            if bound.policy.pushes_back and self._is_pushing(bound, seen | {topic.name}):
+            if bound.policy.pushes_back and self._is_pushing(bound, seen):
                 return bound
+        for partition in topic.partitions:
+            for target in self._forwards.on(partition):
+                found = self._pushing_at(target, seen)
+                if found is not None:
+                    return found
         return None
+
+    def _pushing_at(self, target: str, seen: frozenset[str]) -> Bound | None:
+        topic = self._ledger.hard.catalog.find_topic(target)
+        return None if topic is None or topic.name in seen else self.pushing(topic, seen)
 
     def _is_pushing(self, bound: Bound, seen: frozenset[str]) -> bool:
         if bound.mark.is_high:
@@ -81,12 +105,8 @@ class Pressure:
             self._relief.observe(bound)
         if bound.mark.is_high:
             return True
-        push = bound.subscription.push
-        target = None if push is None else endpoints.forward_topic(push.endpoint, bound.name)
-        topic = None if target is None else self._ledger.hard.catalog.find_topic(target)
-        return (
-            topic is not None and topic.name not in seen and self.pushing(topic, seen) is not None
-        )
+        target = target_of(bound.subscription)
+        return target is not None and self._pushing_at(target, seen) is not None
 
     def check(self, topic: Topic) -> None:
         """Raises BacklogFull: A subscription pushes back on the topic."""
@@ -146,8 +166,10 @@ class Pressure:
 
 
 def _refusal(bound: Bound, topic: Topic) -> BacklogFull:
+    is_here = any(partition in bound.partitions for partition in topic.partitions)
+    which = "its subscription" if is_here else "it is forwarded, and there subscription"
     return BacklogFull(
-        f"topic {names.shown(topic.name)}: its subscription {names.shown(bound.name)} is behind "
+        f"topic {names.shown(topic.name)}: {which} {names.shown(bound.name)} is behind "
         f"and pushes back ({bound.fill:.0%} of its limit); publish again later",
         retry_after_s=RETRY_S,
     )

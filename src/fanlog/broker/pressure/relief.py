@@ -274,14 +274,14 @@ class Relief:
             "action=backlog_%s subscription=%s fill=%.3f policy=%s",
             *(crossing, bound.name, bound.fill, policy.way),
         )
-        if self._metrics.crossings is not None:
-            outcome = CrossingOutcome(
+        self._metrics.note_crossing(
+            CrossingOutcome(
                 subscription=bound.name,
                 mark=crossing,
                 fill=bound.fill,
                 time_s=self._clock.wall_ns() / 1e9,
             )
-            self._metrics.crossings.append(outcome)
+        )
         self.on_cross.tell(Crossed(bound, crossing))
 
     # Looks.

@@ -36,6 +36,23 @@ class PublishAdmission:
     #: From which pressure on publishes are refused by priority; 0 for never.
     _shed_at: float = 0.0
 
+    def admit_plain(self, topic_name: str, body: Body) -> Topic | None:
+        """As `admit` where nobody asks for anything, as mostly; None where `admit` is to look.
+
+        All that makes a publish more than an append is decided here: there is a topic, and neither
+        it nor a message asks for anything, no backlog has limits, and there is room.
+
+        Raises:
+            Unavailable: The broker is stopping.
+        """
+        self._access.check_serving()
+        if body.terms is not None or self._shed_at or self._pressure.has_bounds:
+            return None
+        topic = self._ledger.hard.catalog.find_topic(topic_name)
+        if topic is None or not topic.is_plain or not self._ledger.has_room(len(body.content)):
+            return None
+        return topic
+
     async def admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
         """A topic, and messages as they are appended to it: checked, and with room for them.
 

@@ -39,6 +39,7 @@ from fanlog.core.dead_letter import (
     NO_TOPIC,
     NOT_READ,
     Letter,
+    LetterGroup,
     LetterOutcome,
     LetterPlace,
     LetterSelection,
@@ -93,6 +94,33 @@ class DeadLetters:
             else:
                 await self._ledger.sync()
         return [found.letter for found in step.take()], next_place
+
+    async def count(
+        self, name: str, after: LetterPlace | None
+    ) -> tuple[list[LetterGroup], int, LetterPlace | None]:
+        """Letters that are not acknowledged, by where and why they failed, the most first.
+
+        Of so many of them; the letters of groups that are too many, counted, and where to go on.
+        """
+        groups: dict[tuple[str, str], LetterGroup] = {}
+        rest, next_place = 0, None
+        async with aclosing(self._search.scan(name, LetterSelection(), after)) as scan:
+            async for found, place in scan:
+                if found is None:
+                    next_place = place
+                    break
+                letter = found.letter
+                key = letter.source_subscription, letter.reason
+                if key not in groups and len(groups) >= limits.LETTER_GROUPS_COUNTED_MAX:
+                    rest += 1
+                else:
+                    groups.setdefault(key, LetterGroup(*key)).add(letter)
+            else:
+                await self._ledger.sync()
+        largest = sorted(groups.values(), key=lambda one: (-one.letters, one.reason))
+        shown = largest[: limits.LETTER_GROUPS_MAX]
+        rest += sum(one.letters for one in largest[limits.LETTER_GROUPS_MAX :])
+        return shown, rest, next_place
 
     async def redrive(
         self,

@@ -16,7 +16,13 @@ from fanlog.broker.access import Access
 from fanlog.broker.pacing import STEP, paced
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
-from fanlog.errors import InvalidArgument, NotFound, OutOfRange, TopicNotFound
+from fanlog.errors import (
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    ResourceExhausted,
+    TopicNotFound,
+)
 from fanlog.log.api import Damaged, Log, StoredBatch
 from fanlog.model import names
 from fanlog.model.resources import Offset, PartitionId, Subscription
@@ -72,6 +78,17 @@ class Ranges:
     ranges: Sequence[LogRange]
     messages: int
     hot_after_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlaces:
+    """Messages that do not stand at their offsets; see `fanlog.v1.PartitionPlaces`."""
+
+    topic: str
+    partition: PartitionId
+    end: Offset
+    offsets: Sequence[Offset]
+    anchors: Sequence[Offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +209,43 @@ class LogReads:
             found.append(LogRange(topic, partition, min(offset, end), end))
         await self._ledger.sync()
         return found
+
+    async def places(self, selection: TopicSelection) -> list[PartitionPlaces]:
+        """Where messages stand that came behind gaps, in partitions that have numbered messages.
+
+        Each partition is as of one moment; those of a request may be of several.
+
+        Raises:
+            NotFound: A topic, or the subscription, does not exist.
+            ResourceExhausted: They are too many for one answer.
+        """
+        found: list[PartitionPlaces] = []
+        count = 0
+        async for topic, partition in self._select(selection):
+            places = self._places_of(topic, partition)
+            if places is None:
+                continue
+            found.append(places)
+            count += len(places.offsets)
+            if count > limits.PLACES_MAX:
+                raise ResourceExhausted(
+                    f"selection: more than {limits.PLACES_MAX} messages of these topics stand "
+                    "behind others; select fewer topics"
+                )
+            await asyncio.sleep(0)
+        await self._ledger.sync()
+        return found
+
+    def _places_of(self, topic: str, partition: PartitionId) -> PartitionPlaces | None:
+        hard = self._ledger.hard
+        publishers, agenda = hard.publishers.on(partition), hard.agendas.find(partition)
+        moved = [] if agenda is None else list(agenda.places.in_order())
+        if publishers.is_empty and not moved:
+            return None
+        end = self._ledger.assigned_end(partition)
+        moved += ((offset, end) for offset in publishers.held)
+        offsets, anchors = zip(*moved, strict=True) if moved else ((), ())
+        return PartitionPlaces(topic, partition, end, offsets, anchors)
 
     async def read(self, ranges: Sequence[LogRange]) -> AsyncIterator[Chunk]:
         """The stored batches that hold the offsets asked for, a chunk at a time.

@@ -128,6 +128,10 @@ class Ticking:
         except FanlogError:
             return None
 
+    def troubled(self) -> Sequence[str]:
+        """Names of the schedules whose latest tick could not be published."""
+        return list(self._troubles)
+
     def trouble(self, name: str) -> TickTrouble | None:
         return self._troubles.get(name)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from fanlog.core.records.alerts import AlertRecord, AlertStateRecord, AnyAlertRecord
 from fanlog.core.records.catalog import (
     CatalogRecord,
     Counters,
@@ -77,6 +78,9 @@ __all__ = [
     "Activity",
     "AddressRecord",
     "AgendaChunk",
+    "AlertRecord",
+    "AlertStateRecord",
+    "AnyAlertRecord",
     "AnyScheduleRecord",
     "ArchivedRecord",
     "AttemptsChunk",
@@ -146,6 +150,7 @@ Record = (
     | SinkRecord
     | IdentityRecord
     | AnyScheduleRecord
+    | AnyAlertRecord
     | DropRecord
 )
 

@@ -37,6 +37,8 @@ class AlongPlaces(ABC):
     # What is to be read for an answer.
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        if self.agenda is None and not self._next_up:
+            return self._plan_oldest(cursor, end, limit, consumer)
         self._come_to_places(cursor, end)
         ranges = self._plan_oldest(cursor, end, limit, consumer)
         ranges += [(offset, offset + 1) for offset in self._next_up[:limit]]
@@ -89,6 +91,19 @@ class AlongPlaces(ABC):
         """Offer open messages that were held back behind a gap, in their order, behind `anchor`."""
         if anchor < self.next_offset:
             self._next_up += [offset for offset in offsets if not self._is_met(offset)]
+
+    @property
+    def next_up(self) -> Sequence[Offset]:
+        """What stands behind the anchor that was come to, and was not met yet."""
+        return self._next_up
+
+    def _is_passed(self, offset: Offset) -> bool:
+        """Whether the place of a message was come by: it is not met as a fresh one any more."""
+        if self.agenda is None or not self.agenda.places:
+            return offset < self.next_offset
+        if offset in self._next_up:
+            return False
+        return self.agenda.places.place_of(offset) < self.next_offset
 
     def _until(self, end: Offset) -> Offset:
         """How far one may go now."""

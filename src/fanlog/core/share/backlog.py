@@ -122,6 +122,11 @@ class Backlog(Protocol):
         """Move messages of `views` that fit the answer from the backlog into `packer`."""
         ...
 
+    @property
+    def next_up(self) -> Sequence[Offset]:
+        """Messages before `next_offset` that were not met yet: to be read for a scan, too."""
+        ...
+
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         """Meet the messages of `views` without delivering any, to learn the keys of leases."""
         ...

@@ -45,8 +45,9 @@ class Decision:
     overdue: int = 0
     #: Something granted follows what was acknowledged lately: it leaves when that is durable.
     follows_commits: bool = False
-    #: Leases that acknowledgements ended: when each was granted, and its number of messages.
-    ended: list[tuple[float, int]] = field(default_factory=list)
+    #: Leases that acknowledgements ended: when each was granted, its number of messages, and when
+    #: these were published.
+    ended: list[tuple[float, int, float]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).
     invalid: list[tuple[int, Offset]] = field(default_factory=list)
     #: Exactly-once with ordering: acks ahead of an earlier message of the key.

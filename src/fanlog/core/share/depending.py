@@ -217,7 +217,9 @@ class Depending:
             self.overdue -= offsets
 
     def forget_all(self) -> None:
-        self.release(list(self._waits_for))
+        # Of a hundred thousand shares that are loaded, none waits for anything.
+        if self._waits_for:
+            self.release(list(self._waits_for))
 
     def spare(self, offsets: BitMap64) -> None:
         """They could not be made dead letters, and are to be delivered."""
@@ -240,6 +242,6 @@ class Depending:
         return found
 
     def next_deadline(self) -> float | None:
-        if not self._waits_for:
+        if self._heap and not self._waits_for:
             self._heap.clear()
         return self._heap[0][0] if self._heap else None

@@ -12,7 +12,7 @@ Keys are known by a 64-bit hash: two keys that collide wait for each other and l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -22,6 +22,8 @@ from fanlog.core.places import Places
 from fanlog.core.share.backlog import Exhausted, Openness
 from fanlog.core.share.packer import Slots
 from fanlog.model.resources import Offset
+
+_NOWHERE: Mapping[Offset, Offset] = {}
 
 
 class Key:
@@ -169,11 +171,12 @@ class Keys:
             del self.hash_of[last]
             taken.add(last)
         # The bounds do not hold here: the consumers' windows bound messages that were out.
-        end = next_offset if key.rescan_from is None else min(next_offset, key.rescan_from)
-        back = [o for o in taken if o < end]
+        end = next_offset if key.rescan_from is None else key.rescan_from
+        # A scan by offsets does not find those that stand behind others.
+        moved = self.places.moved if self.places else _NOWHERE
+        back = [o for o in taken if moved.get(o, o) < next_offset and (o < end or o in moved)]
         self.waiting_count += len(back)
         if self.places:
-            back += [o for o in taken if o >= end and o in self.places.moved]
             key.waiting = deque(sorted([*key.waiting, *back], key=self.places.rank))
         elif key.waiting and back and key.waiting[0] < back[-1]:
             key.waiting = deque(sorted([*key.waiting, *back]))

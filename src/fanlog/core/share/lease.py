@@ -39,7 +39,10 @@ class LeasedRun:
 class Lease:
     """One lease, or a part of one. `open` has its offsets that are neither settled nor expired."""
 
-    __slots__ = ("credit", "deadline_s", "generation", "granted_s", "open", "part", "runs")
+    __slots__ = (
+        *("credit", "deadline_s", "generation", "granted_s"),
+        *("open", "part", "published_s", "runs"),
+    )
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Lease:
         runs: Sequence[LeasedRun],
         credit: Credit | None,
         granted_s: float = math.nan,
+        published_s: float = math.nan,
     ) -> None:
         self.generation = generation
         self.part = part
@@ -60,6 +64,8 @@ class Lease:
         self.credit = credit
         #: When it was granted; not a number for a lease of before a restart.
         self.granted_s = granted_s
+        #: When its messages were published, see `Share.lease`; not a number where that is unknown.
+        self.published_s = published_s
 
     def settle(self, offsets: BitMap64) -> None:
         """Take `offsets` out and give their credit back."""
@@ -227,7 +233,7 @@ class LeaseTable:
     def grant(self, lease: Lease) -> None:
         """Add a new lease, of which nothing is settled yet, and count it where it counts."""
         self.add(lease)
-        messages, size_bytes = len(lease.open), sum(run.size_bytes for run in lease.runs)
+        messages, size_bytes = len(lease.open), sum([run.size_bytes for run in lease.runs])
         if lease.credit is not None:
             lease.credit.take(messages, size_bytes)
         if self.window is not None:
@@ -282,7 +288,8 @@ class LeaseTable:
         self.changed.add((lease.generation, lease.part))
         part = 1 + max(p.part for p in self.parts(lease.generation))
         number, runs, credit = lease.generation, lease.runs, lease.credit
-        self.add(Lease(number, part, deadline_s, offsets, runs, credit, lease.granted_s))
+        times = lease.granted_s, lease.published_s
+        self.add(Lease(number, part, deadline_s, offsets, runs, credit, *times))
 
     def holding(self, offsets: BitMap64) -> list[Matched]:
         """The leases that hold some of `offsets`. Linear in leases: for the rare paths only."""

@@ -215,6 +215,8 @@ class OrderedBacklog(AlongPlaces):
 
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         self._come_to_places(cursor, end)
+        if self.keys.places:
+            views = in_order(views)
         if self._next_up:
             self._meet_next_up(views, None)
         self._take_fresh(cursor, end, views, None)
@@ -279,7 +281,7 @@ class OrderedBacklog(AlongPlaces):
             key.is_restored = False
             self.recalled |= self._take_back(key, offset)
             self.keys.queued[number] = key
-            if offset < self.next_offset:
+            if self._is_passed(offset):
                 heads[number] = offset
             else:
                 unplaced.add(offset)
@@ -296,9 +298,8 @@ class OrderedBacklog(AlongPlaces):
 
     def _take_back(self, key: Key, offset: Offset) -> BitMap64:
         taken = self.keys.take_back(key, offset, self.next_offset)
-        if taken.max() >= self.next_offset:
-            # The backlog went back, and is to meet them again.
-            self._met -= taken
+        # Where the backlog went back, it is to meet them again.
+        self._met -= BitMap64(one for one in taken if not self._is_passed(one))
         return taken
 
     def release(self, offsets: BitMap64) -> None:
@@ -306,7 +307,7 @@ class OrderedBacklog(AlongPlaces):
             number = self.keys.blocked.pop(offset, None)
             if number:
                 self.keys.settle(number, self.keys.by_hash[number])
-            elif offset < self.next_offset or offset in self._met:
+            elif self._is_passed(offset) or offset in self._met:
                 self._keyless.add(offset)
 
     def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
@@ -319,7 +320,7 @@ class OrderedBacklog(AlongPlaces):
             offsets = offsets - self.agenda.places.away(self.next_offset)
         # Those of a key wait in its list, in their place; they are not held back any more.
         for offset in offsets - keyed:
-            if offset < self.next_offset or offset in self._met:
+            if self._is_passed(offset) or offset in self._met:
                 self._keyless.add(offset)
         self.progress += 1
 

@@ -52,8 +52,8 @@ class Share(Looking):
         #: The shares of the subscription, this one included: messages may depend on theirs.
         self.siblings: Mapping[PartitionId, Share] = {partition: self}
         self.awaited = AwaitedOffsets()
-        #: Shares with messages that waited for one of this, and do so no more.
-        self._let_go: dict[Waiter, None] = {}
+        #: Shares with messages that waited for one of this, and do so no more: for `take_let_go`.
+        self.waited: dict[Waiter, None] = {}
         self._soft = SoftState(self.state, self)
         self._open = OpenOffsets(self.state)
         self._open.restart()
@@ -87,7 +87,7 @@ class Share(Looking):
         records = self.state.removal_records()
         self._soft.leases.clear()
         self._soft.depending.forget_all()
-        self._let_go |= dict.fromkeys(self.awaited.let_go(self.awaited.offsets.copy()))
+        self.waited |= dict.fromkeys(self.awaited.let_go(self.awaited.offsets.copy()))
         return records
 
     # Settings.
@@ -197,10 +197,10 @@ class Share(Looking):
 
     def take_let_go(self) -> Sequence[Share]:
         """The shares that may have messages to hand out since something of this one was settled."""
-        if not self._let_go:
+        if not self.waited:
             return ()
-        found = [share for share in self.siblings.values() if share in self._let_go]
-        self._let_go.clear()
+        found = [share for share in self.siblings.values() if share in self.waited]
+        self.waited.clear()
         return found
 
     # Delivery.
@@ -226,6 +226,22 @@ class Share(Looking):
         Without order there are none.
         """
         return self._soft.backlog.unplaced
+
+    @property
+    def unplaced_end(self) -> Offset:
+        """How far a scan has to go to meet all leases that are unplaced; there are some."""
+        unplaced, agenda = self.unplaced, self._soft.backlog.agenda
+        last = unplaced.max()
+        if agenda is not None and agenda.places:
+            moved = agenda.places.moved
+            last = max(last, *(moved.get(offset, offset) for offset in unplaced))
+        return last + 1
+
+    def to_scan(self, end: Offset) -> list[Range]:
+        """What is to be read for a scan up to an offset."""
+        backlog = self._soft.backlog
+        ranges = [(offset, offset + 1) for offset in backlog.next_up]
+        return [*ranges, (backlog.next_offset, end)] if backlog.next_offset < end else ranges
 
     @property
     def next_offset(self) -> Offset:
@@ -255,11 +271,13 @@ class Share(Looking):
         generation: int,
         deadline_s: float,
         now: float = math.nan,
+        published_s: float = math.nan,
         lapsed: BitMap64 | None = None,
         causes: Causes | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
 
+        `published_s`, a time in the middle of those of the views, comes back when the lease ends.
         Those with open `causes` are put aside when their turn comes.
 
         Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
@@ -268,17 +286,14 @@ class Share(Looking):
         Everything handed out is one lease of `generation`, which is new. Under exactly-once its
         record must be committed before the messages are delivered.
         """
-        decision, soft = Decision(), self._soft
-        packer = Packer(budget, consumer)
+        decision, soft, packer = Decision(), self._soft, Packer(budget, consumer)
         view, end = self._open.until(end)
         if lapsed is not None:
-            reopened = self.cursor.reopened
-            if reopened:
+            if reopened := self.cursor.reopened:
                 lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
             soft.note_lapsed(lapsed)
         if causes is not None:
-            timeout_s = self.settings.dependency_timeout_s
-            soft.depending.begin(causes, self.siblings, now, timeout_s)
+            soft.depending.begin(causes, self.siblings, now, self.settings.dependency_timeout_s)
         soft.backlog.take(view, end, views, packer)
         if lapsed is not None:
             self._let_lapse(decision)
@@ -286,11 +301,13 @@ class Share(Looking):
         offsets = LeaseTable.offsets_of(runs) if runs else _NONE
         if causes is not None:
             decision.follows_commits = soft.depending.end(offsets)
-        if soft.agenda is not None and soft.agenda.places.absent & offsets:
+        agenda = soft.backlog.agenda
+        if agenda is not None and agenda.places.absent & offsets:
             # Its gap is over for good when that is durable.
             decision.follows_commits = True
         if runs:
-            soft.leases.grant(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
+            times = now, published_s
+            soft.leases.grant(Lease(generation, 0, deadline_s, offsets, runs, consumer, *times))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
             decision.grant = Grant(generation, runs, len(offsets), redelivered)
             self.last_leased = generation
@@ -338,12 +355,13 @@ class Share(Looking):
         else:
             decision = Decision()
             live, late = soft.find_live_or_late(by_generation, end)
-            soft.backlog.discard(late)
-            soft.delayed.discard(late)
+            if late:
+                soft.backlog.discard(late)
+                soft.delayed.discard(late)
         acked = BitMap64()
         for lease, offsets in live:
             soft.leases.settle(lease, offsets)
-            decision.ended.append((lease.granted_s, len(offsets)))
+            decision.ended.append((lease.granted_s, len(offsets), lease.published_s))
             acked |= offsets
         decision.count = len(acked) + len(late)
         decision.acked = acked | late if late else acked
@@ -359,7 +377,7 @@ class Share(Looking):
         decision, live = soft.find_live(now, by_generation, is_ack=True)
         for lease, offsets in live:
             soft.leases.settle(lease, offsets)
-            decision.ended.append((lease.granted_s, len(offsets)))
+            decision.ended.append((lease.granted_s, len(offsets), lease.published_s))
             claimed |= offsets
         hard = soft.backlog.acknowledge(claimed)
         assert claimed <= hard
@@ -549,7 +567,7 @@ class Share(Looking):
         if awaited:
             closed = self._open.view.acknowledged(awaited)
             if closed:
-                self._let_go |= dict.fromkeys(self.awaited.let_go(closed))
+                self.waited |= dict.fromkeys(self.awaited.let_go(closed))
 
     # Private: the cursor.
 

@@ -112,6 +112,10 @@ class SlottedBacklog:
         return BitMap64().union(*(self._parts[slot].unplaced for slot in self._scanning))
 
     @property
+    def next_up(self) -> Sequence[Offset]:
+        return ()
+
+    @property
     def agenda(self) -> AgendaView | None:
         return self._agenda
 

@@ -78,7 +78,8 @@ class UnorderedBacklog(AlongPlaces):
         assert ordering == "none"
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
-        self._come_to_places(cursor, end)
+        if self.agenda is not None:
+            self._come_to_places(cursor, end)
         if self._ready or self._next_up:
             return True
         # Most often all messages were handed out: then the cursor need not be asked.
@@ -109,9 +110,9 @@ class UnorderedBacklog(AlongPlaces):
         return ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        self._come_to_places(cursor, end)
         urgent: Sequence[Offset] = ()
         if self.agenda is not None:
+            self._come_to_places(cursor, end)
             urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
         if urgent:
             views = in_order(views)
@@ -123,6 +124,8 @@ class UnorderedBacklog(AlongPlaces):
         else:
             self._pack(cursor, end, views, packer)
         if self._next_up:
+            # An anchor was passed only now, and a seek may have acknowledged what stands there.
+            self._leave_next_up(cursor.__contains__)
             self._take_next_up(views, lambda slots, o: packer.add(slots, o, o + 1) > o)
         self._leave_out(packer)
 
@@ -218,6 +221,10 @@ class UnorderedBacklog(AlongPlaces):
         if self._ready and self._ready.max() >= self.next_offset:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
+        if self.agenda is not None and self.agenda.places:
+            # Nor those that stand behind an anchor to come.
+            moved = offsets & self.agenda.places.absent
+            self._ready -= BitMap64(offset for offset in moved if not self._is_passed(offset))
 
     def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
         self.release(loose)

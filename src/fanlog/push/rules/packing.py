@@ -19,6 +19,7 @@ from fanlog.model.attributes import ORIGINAL_ID, TOPIC
 from fanlog.model.endpoints import WebEndpoint
 from fanlog.model.ids import ACK_OFFSET_DIGITS, message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription
+from fanlog.model.spans import TRACEPARENT
 from fanlog.push.rules.message import PushedMessage, event_id
 from fanlog.push.rules.signatures import webhook_headers
 from fanlog.push.rules.web_content import write_content
@@ -61,6 +62,8 @@ class Destination(NamedTuple):
     token: str
     #: The time that a signature is made for.
     wall_s: int
+    #: The context that a trace goes on under; empty for none.
+    traceparent: str = ""
 
 
 class Request(NamedTuple):
@@ -118,6 +121,8 @@ def pack_web(messages: Sequence[LeasedMessage], destination: Destination) -> Req
         )
     if destination.token:
         headers["Authorization"] = f"Bearer {destination.token}"
+    if destination.traceparent:
+        headers[TRACEPARENT] = destination.traceparent
     return Request(
         destination.endpoint,
         messages,
@@ -157,12 +162,17 @@ def _read(leased: LeasedMessage, subscription: Subscription) -> PushedMessage:
 
 def pack_grpc(messages: Sequence[LeasedMessage], destination: Destination) -> Request:
     """Make the call for some messages: their frames as in a pull's answer, and the token."""
-    subscription, token = destination.subscription, destination.token
+    subscription = destination.subscription
+    headers: dict[str, str] = {}
+    if destination.token:
+        headers["authorization"] = f"Bearer {destination.token}"
+    if destination.traceparent:
+        headers[TRACEPARENT] = destination.traceparent
     return Request(
         destination.endpoint,
         messages,
         receive_request(map(_frame, messages), subscription.name),
-        {"authorization": f"Bearer {token}"} if token else {},
+        headers,
         subscription.push_timeout_s,
         is_repeatable=not subscription.is_at_most_once,
     )

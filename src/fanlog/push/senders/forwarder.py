@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import replace
 
 from fanlog import limits
@@ -15,6 +16,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.feed import Feed
+from fanlog.broker.delivery.movers import MoverFailure, MoverHealth
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import BacklogFull, ResourceExhausted
@@ -50,6 +52,8 @@ class Forwarder:
         self.consumer = Consumer(broker, subscription, self._take_all)
         #: The last failure; empty when none came since.
         self.last_reason = ""
+        #: The latest failures, for those who look; the oldest first.
+        self._failed: deque[MoverFailure] = deque(maxlen=limits.PUSH_FAILURES_KEPT)
 
     def change(self, subscription: Subscription) -> None:
         """The subscription has other settings."""
@@ -64,6 +68,10 @@ class Forwarder:
     def trouble(self) -> str:
         """Why messages are not forwarded just now; empty when they are."""
         return f"forwarding waits: {self.last_reason}" if self.last_reason else ""
+
+    @property
+    def health(self) -> MoverHealth:
+        return MoverHealth(failures=tuple(reversed(self._failed)))
 
     @property
     def _subscription(self) -> Subscription:
@@ -104,12 +112,10 @@ class Forwarder:
             return
         try:
             self._broker.pressure.check(topic)
+            await self._commit(delivery, topic)
         except BacklogFull as error:
             # No attempt: nothing is wrong with the message.
             await self._keep(delivery, error.message, is_counted=False)
-            return
-        try:
-            await self._commit(delivery, topic)
         except ResourceExhausted as error:
             await self._keep(delivery, error.message)
 
@@ -127,6 +133,8 @@ class Forwarder:
         # Its topic may have been deleted meanwhile: then it is tried again, and found to be gone.
         if share is None or broker.hard.catalog.topic_by_id(topic.id) is None:
             return
+        # Others may have filled a backlog there meanwhile.
+        broker.pressure.check(topic)
         broker.ledger.check_room(size_bytes)
         offsets = [batch.base_offset + index for _, some in runs for batch, index in some]
         now = self._clock.now()
@@ -136,9 +144,16 @@ class Forwarder:
             partial=True,
             end=broker.ledger.end(delivery.partition),
         )
-        if not decision.count:
+        if not decision.acked:
             # A seek came between: messages that are unacknowledged again are delivered anew.
             return
+        if len(decision.acked) < len(offsets):
+            # So may have others that acknowledge, or move messages on: these are copied no more.
+            bodies = [
+                self._body(delivery, seal, left)
+                for seal, some in runs
+                if (left := [(b, i) for b, i in some if b.base_offset + i in decision.acked])
+            ]
         transaction = broker.ledger.begin()
         transaction.apply(decision.records)
         for body in bodies:
@@ -209,6 +224,15 @@ class Forwarder:
         places = [
             (batch, index) for batch, first, end in delivery.runs for index in range(first, end)
         ]
+        batch, index = places[0]
+        self._failed.append(
+            MoverFailure(
+                time_s=self._clock.now(),
+                reason=reason,
+                messages=len(places),
+                message_id=message_id(delivery.partition, batch.base_offset + index),
+            )
+        )
         self._broker.metrics.of(self._subscription.id).forward_failed += len(places)
         nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason, is_counted=is_counted)
         ack_ids = self._ack_ids(delivery, places)

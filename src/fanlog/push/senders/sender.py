@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,11 +29,12 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.feed import Feed
+from fanlog.broker.delivery.movers import MoverFailure, MoverHealth
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import FanlogError
 from fanlog.model.endpoints import WebEndpoint, parse_web
-from fanlog.model.ids import ack_id
+from fanlog.model.ids import ack_id, message_id
 from fanlog.model.push_settings import breaker_rules
 from fanlog.model.resources import Subscription
 from fanlog.model.token_bucket import TokenBucket
@@ -98,6 +99,8 @@ class Sender:
         self.outcomes: Counter[str] = Counter()
         #: The last failure; empty when none came since.
         self.last_reason = ""
+        #: The latest failures, for those who look; the oldest first.
+        self._failed: deque[MoverFailure] = deque(maxlen=limits.PUSH_FAILURES_KEPT)
 
     @property
     def name(self) -> str:
@@ -116,6 +119,7 @@ class Sender:
             self.breaker = Breaker(breaker_rules(subscription.labels))
             self._bucket = None
             self.last_reason = ""
+            self._failed.clear()
         self.breaker.change(breaker_rules(subscription.labels))
         self._set_rate(subscription)
         self.consumer.change(subscription)
@@ -142,6 +146,18 @@ class Sender:
         if state == "closed":
             return ""
         return f"push waits, its circuit breaker is {state}: {self.last_reason}"
+
+    @property
+    def health(self) -> MoverHealth:
+        return MoverHealth(
+            breaker=self.breaker.state(self._clock.now()),
+            next_try_s=self.breaker.until,
+            window=self.window.size,
+            under_way=len(self._sending),
+            attempts=self.attempts,
+            outcomes=dict(self.outcomes),
+            failures=tuple(reversed(self._failed)),
+        )
 
     @property
     def _subscription(self) -> Subscription:
@@ -280,7 +296,7 @@ class Sender:
             outcome = await self._exchange(messages, subscription, endpoint, token)
         finally:
             self._shared.connections.leave(host)
-        self._note(endpoint, outcome)
+        self._note(endpoint, outcome, messages)
         if is_claimed:
             self._end_push_if_gone(subscription, outcome)
         else:
@@ -309,7 +325,24 @@ class Sender:
             return of_error("NoToken")
         wall_s = self._clock.wall_ns() // 1_000_000_000
         destination = Destination(subscription, endpoint, token, wall_s)
-        return await self._transport.send(self._transport.pack(messages, destination))
+        tracing = self._broker.tracing
+        if tracing is None:
+            return await self._send_packed(messages, destination)
+        keys = [one.key for one in messages]
+        with tracing.pushing(subscription, keys, endpoint.url) as push:
+            outcome = await self._send_packed(
+                messages, destination._replace(traceparent=push.traceparent)
+            )
+            push.error = outcome.reason
+            return outcome
+
+    async def _send_packed(
+        self, messages: Sequence[LeasedMessage], destination: Destination
+    ) -> Outcome:
+        packed, began_s = self._transport.pack(messages, destination), self._clock.now()
+        outcome = await self._transport.send(packed)
+        self._broker.metrics.push_seconds.observe(self._clock.now() - began_s)
+        return outcome
 
     async def _enter(self, messages: Sequence[LeasedMessage], leased_s: float) -> Host | None:
         """Wait for a connection to the endpoint of that time; give it back with `leave`.
@@ -358,7 +391,9 @@ class Sender:
 
     # Settling.
 
-    def _note(self, endpoint: WebEndpoint, outcome: Outcome) -> None:
+    def _note(
+        self, endpoint: WebEndpoint, outcome: Outcome, messages: Sequence[LeasedMessage]
+    ) -> None:
         """Tell window, breaker and metrics of an outcome, unless the endpoint has changed."""
         if endpoint is not self._endpoint:
             return
@@ -369,6 +404,14 @@ class Sender:
             self.window.note_success()
         else:
             self.window.note_failure()
+            self._failed.append(
+                MoverFailure(
+                    time_s=now,
+                    reason=outcome.nack.reason,
+                    messages=len(messages),
+                    message_id=message_id(*messages[0].key),
+                )
+            )
         if outcome.hold_s:
             self.breaker.hold(now, outcome.hold_s)
         if not outcome.is_failing:
