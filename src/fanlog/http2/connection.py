@@ -47,12 +47,25 @@ Role = Literal["server", "client"]
 class Http2Connection:
     """One side of a connection. Not safe to use from two threads."""
 
-    def __init__(self, role: Role, settings: Http2Settings, *, window: int, now: float) -> None:
-        """`settings` are announced; `window` is the connection's receive window."""
+    def __init__(
+        self,
+        role: Role,
+        settings: Http2Settings,
+        *,
+        window: int,
+        now: float,
+        known_bytes_max: int = header_blocks.KNOWN_BYTES_MAX,
+    ) -> None:
+        """`settings` are announced; `window` is the connection's receive window.
+
+        `known_bytes_max` is for header blocks: see `header_blocks`.
+        """
         self._is_server = role == "server"
         self.settings = settings
         self.peer = Http2Settings()
-        self._decoder = HeaderDecoder(settings.header_list_bytes_max, settings.table_bytes)
+        self._decoder = HeaderDecoder(
+            settings.header_list_bytes_max, settings.table_bytes, known_bytes_max
+        )
         self._patience = Patience(now)
         preface = codes.PREFACE if self._is_server else b""
         self._reader = FrameReader(preface, settings.frame_bytes_max, self._patience)
@@ -367,13 +380,17 @@ class Http2Connection:
 
     def request(self, headers: Sequence[Header], *, ends: bool) -> int | None:
         """Open a stream (client); None when the peer takes no more, just now or for good."""
+        return self.open_stream(header_blocks.encode(headers), ends=ends)
+
+    def open_stream(self, block: bytes, *, ends: bool = False) -> int | None:
+        """As `request`, with a header block that is encoded already."""
         assert not self._is_server
         is_full = len(self._streams) >= self.peer.streams_max
         if is_full or not self.is_usable:
             return None
         stream = self._begin(self._ids.next_local)
         self._ids.next_local += 2
-        self._outgoing.headers(stream, header_blocks.encode(headers), ends=ends)
+        self._outgoing.headers(stream, block, ends=ends)
         return stream.id
 
     def send_headers(self, stream_id: int, block: bytes, *, ends: bool = False) -> None:
@@ -425,6 +442,14 @@ class Http2Connection:
             stream.step(Step.PUT_RESET)
             self._outgoing.put(frames.rst_stream(stream_id, code))
             self._forget(stream, is_reset=True)
+
+    def trust(self, streams: int) -> None:
+        """The peer is one of ours: it is not counted what it costs.
+
+        `streams` are all that may be ended at once; their ids are remembered.
+        """
+        self._patience.trust()
+        self._ids.keep(streams)
 
     def ping(self, payload: bytes) -> None:
         self._outgoing.put(frames.ping(payload, is_ack=False))

@@ -45,8 +45,15 @@ class TooManyHeaders(Exception):
 class HeaderDecoder:
     """The receiving end of one connection's header compression."""
 
-    def __init__(self, list_bytes_max: int, table_bytes_max: int = TABLE_BYTES_DEFAULT) -> None:
+    def __init__(
+        self,
+        list_bytes_max: int,
+        table_bytes_max: int = TABLE_BYTES_DEFAULT,
+        known_bytes_max: int = KNOWN_BYTES_MAX,
+    ) -> None:
+        """`known_bytes_max`: of blocks that are looked up by their bytes, and of their lists."""
         self._list_bytes_max = list_bytes_max
+        self._known_bytes_max = known_bytes_max
         self._table_bytes_max = table_bytes_max
         self._size_max = table_bytes_max
         #: Newest first; each with its fault as a field, so that it is judged once.
@@ -69,10 +76,10 @@ class HeaderDecoder:
 
     def _remember(self, block: bytes, headers: HeaderList, list_bytes: int) -> None:
         size = len(block) + list_bytes
-        if self._known_bytes + size > KNOWN_BYTES_MAX:
+        if self._known_bytes + size > self._known_bytes_max:
             # A client that varies a header fills it with blocks that never come again.
             self._forget_known()
-            if size > KNOWN_BYTES_MAX:
+            if size > self._known_bytes_max:
                 return
         self._known[block] = headers
         self._known_bytes += size

@@ -8,6 +8,7 @@ probes the bandwidth with a ping a round trip and updates windows all the time, 
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from fanlog.http2.codes import ErrorCode, Fault
@@ -45,12 +46,17 @@ class Patience:
     """One connection's bucket. Soft state."""
 
     def __init__(self, now: float) -> None:
-        self._tokens = TOKENS
+        self._tokens = self._tokens_max = TOKENS
         self._now = now
+
+    def trust(self) -> None:
+        """The peer is one of ours: it works for many callers, who may all leave at once."""
+        self._tokens = self._tokens_max = math.inf
 
     def pass_time(self, now: float) -> None:
         if now > self._now:
-            self._tokens = min(TOKENS, self._tokens + (now - self._now) * TOKENS_A_SECOND)
+            back = (now - self._now) * TOKENS_A_SECOND
+            self._tokens = min(self._tokens_max, self._tokens + back)
             self._now = now
 
     def spend(self, cost: float, what: str) -> None:
@@ -60,4 +66,4 @@ class Patience:
             raise Fault(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what}")
 
     def gain(self, tokens: float) -> None:
-        self._tokens = min(TOKENS, self._tokens + tokens)
+        self._tokens = min(self._tokens_max, self._tokens + tokens)

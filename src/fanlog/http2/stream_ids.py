@@ -21,6 +21,7 @@ class StreamIds:
     __slots__ = (
         "_ended",
         "_is_server",
+        "_kept",
         "_patience",
         "_reset",
         "last_remote",
@@ -37,6 +38,11 @@ class StreamIds:
         self.next_local = 2 if is_server else 1
         self._ended: dict[int, None] = {}
         self._reset: dict[int, None] = {}
+        self._kept = KEPT
+
+    def keep(self, count: int) -> None:
+        """Remember so many ids of each kind from now on."""
+        self._kept = count
 
     def is_local(self, stream_id: int) -> bool:
         return bool(stream_id & 1) != self._is_server
@@ -49,7 +55,7 @@ class StreamIds:
         """A stream is over; `is_reset` when this side ended it early."""
         kept = self._reset if is_reset else self._ended
         kept[stream_id] = None
-        if len(kept) > KEPT:
+        if len(kept) > self._kept:
             del kept[next(iter(kept))]
 
     def check_not_idle(self, stream_id: int, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -14,6 +15,11 @@ class TransportCounts:
     connections: Counter[str] = field(default_factory=Counter)
     #: gRPC calls that came.
     calls: int = 0
+    #: Those that ended, by path of the method and number of the status; calls that their caller
+    #: left are CANCELLED.
+    ended: dict[str, Sequence[int]] = field(default_factory=dict)
+    #: Requests of REST that were answered, by method and HTTP code; 499 for a caller that left.
+    answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     #: Connections ended for a broken rule of HTTP/2, by error code.
     faults: Counter[str] = field(default_factory=Counter)
     #: Streams reset for a broken rule, by error code.

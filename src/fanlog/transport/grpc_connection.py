@@ -14,6 +14,8 @@ from typing import Any, Final
 from fanlog.http2 import events
 from fanlog.http2.codes import WINDOW_DEFAULT, ErrorCode
 from fanlog.http2.connection import Http2Connection
+from fanlog.http2.header_blocks import KNOWN_BYTES_MAX
+from fanlog.http2.header_list import HeaderList
 from fanlog.http2.patience import COST_RESET, TOKENS
 from fanlog.http2.settings import Http2Settings
 from fanlog.transport import grpc_server, statuses
@@ -53,21 +55,32 @@ assert STREAMS_MAX * COST_RESET < TOKENS
 class GrpcConnection(Http2Socket):
     """The server's end of one HTTP/2 connection."""
 
+    #: Streams at a time, bytes of the headers of one call, and of headers that are remembered.
+    streams_max = STREAMS_MAX
+    header_list_bytes_max = _HEADER_LIST_BYTES_MAX
+    known_bytes_max = KNOWN_BYTES_MAX
+
     def __init__(self, server: GrpcServer) -> None:
         settings = Http2Settings(
-            streams_max=STREAMS_MAX,
+            streams_max=self.streams_max,
             stream_window=WINDOW_DEFAULT,
             frame_bytes_max=FRAME_BYTES_MAX,
-            header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
+            header_list_bytes_max=self.header_list_bytes_max,
         )
-        now = asyncio.get_running_loop().time()
-        super().__init__(Http2Connection("server", settings, window=_WINDOW, now=now))
+        http2 = Http2Connection(
+            "server",
+            settings,
+            window=_WINDOW,
+            now=asyncio.get_running_loop().time(),
+            known_bytes_max=self.known_bytes_max,
+        )
+        super().__init__(http2)
         self._server = server
         self.lifetime = Lifetime()
         self._calls: dict[int, ServerCall] = {}
         #: Streams that were answered by their headers alone, and whose request is not whole.
         self._answered: dict[int, None] = {}
-        self._credit = RequestCredit(server.budgets.credited_bytes_max)
+        self._credit: RequestCredit[ServerCall] = RequestCredit(server.budgets.credited_bytes_max)
         #: Streams with answers that wait for their reader.
         self._unread: Unfinished[int] = Unfinished(server.budgets.unread_bytes_max)
         #: Looks at the preface, then at calls whose message has not come.
@@ -101,7 +114,7 @@ class GrpcConnection(Http2Socket):
 
     def _drop_all(self) -> None:
         for call in list(self._calls.values()):
-            self._drop(call)
+            self._leave(call)
         for stream_id in list(self._unread):
             self._forget_unread(stream_id)
 
@@ -118,12 +131,14 @@ class GrpcConnection(Http2Socket):
         stream_id, headers, ends = event
         head = headers.memo
         if head is None:
-            head = headers.memo = read_head(headers, self._server.methods)
+            head = headers.memo = self._read_head(headers)
         if isinstance(head, HeadAnswer):
             self._refuse(stream_id, head, is_whole=ends)
             return
         assert isinstance(head, CallHead)
-        call = ServerCall(self, stream_id, head, self.peer)
+        call = self._new_call(stream_id, head)
+        if call is None:
+            return
         if head.takes_gzip and self._server.folds_answers:
             call.folds_answers = True
         self._calls[stream_id] = call
@@ -140,6 +155,13 @@ class GrpcConnection(Http2Socket):
             self._finish(call, _NO_MESSAGE)
         elif self._watch is None:
             self._expect_messages(stream_id)
+
+    def _read_head(self, headers: HeaderList) -> CallHead | HeadAnswer:
+        return read_head(headers, self._server.methods)
+
+    def _new_call(self, stream_id: int, head: CallHead) -> ServerCall | None:
+        """The call of a stream; None when the stream was ended instead."""
+        return ServerCall(self, stream_id, head, self.peer)
 
     def _expect_messages(self, last_id: int) -> None:
         self._watch = self._loop.call_later(grpc_server.MESSAGE_S, self._end_waiting, last_id)
@@ -269,7 +291,7 @@ class GrpcConnection(Http2Socket):
         self._forget_unread(event.stream_id)
         call = self._calls.get(event.stream_id)
         if call is not None:
-            self._drop(call)
+            self._leave(call)
 
     def _on_drained(self, event: events.StreamDrained) -> None:
         self._forget_unread(event.stream_id)
@@ -285,7 +307,7 @@ class GrpcConnection(Http2Socket):
 
     def _on_headers_refused(self, event: events.HeadersRefused) -> None:
         self._server.counts.given_up["too_long"] += 1
-        self._refuse(event.stream_id, _TOO_MANY_HEADERS, is_whole=False)
+        self._refuse(event.stream_id, _too_many_headers(self.header_list_bytes_max), is_whole=False)
 
     def _on_ping_answered(self, _: events.PingAnswered) -> None:
         self.is_pinged = False
@@ -311,6 +333,7 @@ class GrpcConnection(Http2Socket):
             self._finish(call, self._server.status_of(error))
             return
         if not call.is_over:
+            call.head.method.ended[statuses.OK] += 1
             self._forget(call)
             trailing = call.trailing
             block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
@@ -354,6 +377,7 @@ class GrpcConnection(Http2Socket):
         """End a call with a status; its verb, if it still runs, is cancelled."""
         if call.is_over:
             return
+        call.head.method.ended[status.code] += 1
         block = end_block(call, status)
         self._drop(call)
         self._http2.send_trailers(call.stream_id, block)
@@ -401,9 +425,14 @@ class GrpcConnection(Http2Socket):
         self._forget_unread(stream_id)
         call = self._calls.get(stream_id)
         if call is not None:
-            self._drop(call)
+            self._leave(call)
         self._http2.reset(stream_id, ErrorCode.ENHANCE_YOUR_CALM)
         self._flush_soon()
+
+    def _leave(self, call: ServerCall) -> None:
+        """A call is over without a status that its caller reads."""
+        call.head.method.ended[statuses.CANCELLED] += 1
+        self._drop(call)
 
     def _drop(self, call: ServerCall) -> None:
         """A call is over: its verb stops at its next step."""
@@ -434,6 +463,10 @@ class GrpcConnection(Http2Socket):
     def call_count(self) -> int:
         """Calls that are not over, and answers that wait for their reader: 0 for an idle one."""
         return len(self._calls) + len(self._answered) + len(self._unread)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.call_count
 
     def end_late(self, now: float) -> float | None:
         """Give up calls whose deadline has passed, and requests that were answered before."""
@@ -512,13 +545,11 @@ _LATE_MESSAGE: Final = statuses.Status(
     statuses.RESOURCE_EXHAUSTED,
     f"the call's message did not come within {grpc_server.MESSAGE_S:g} s",
 )
-#: For HTTP and for gRPC: a client of the latter believes the status it knows.
-_TOO_MANY_HEADERS: Final = HeadAnswer(
-    statuses.trailers_only(
-        statuses.Status(
-            statuses.RESOURCE_EXHAUSTED,
-            f"the call has more than {_HEADER_LIST_BYTES_MAX} bytes of headers",
-        ),
-        http_status=b"431",
+
+
+def _too_many_headers(bytes_max: int) -> HeadAnswer:
+    # For HTTP and for gRPC: a client of the latter believes the status it knows.
+    status = statuses.Status(
+        statuses.RESOURCE_EXHAUSTED, f"the call has more than {bytes_max} bytes of headers"
     )
-)
+    return HeadAnswer(statuses.trailers_only(status, http_status=b"431"))

@@ -47,6 +47,10 @@ class Served(Protocol):
 
     @property
     def call_count(self) -> int: ...
+    @property
+    def is_idle(self) -> bool:
+        """Whether it may be sent away to make room for another one."""
+
     def end_late(self, now: float) -> float | None:
         """Give up what is late; when the next of its calls will be."""
 
@@ -72,6 +76,7 @@ class GrpcServer:
     ) -> None:
         """`folds_answers`: they are compressed for callers that take that."""
         self.methods = {method.path.encode(): method for method in methods}
+        counts.ended = {method.path: method.ended for method in self.methods.values()}
         self.status_of = status_of
         self.budgets = budgets
         self.counts = counts
@@ -116,7 +121,7 @@ class GrpcServer:
     def send_idle_away(self) -> bool:
         """Make room: end a connection that has no call, the first of those looked at."""
         for one in list(islice(self._connections, LOOKED_AT_MAX)):
-            if not one.call_count:
+            if one.is_idle:
                 one.refuse_new()
                 one.close()
                 self.remove(one)

@@ -33,10 +33,12 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 #: Bytes that are parsed at a time: what follows a request that is being answered waits.
 _PORTION_BYTES: Final = 4 * 1024
 
-#: The extensions of a request's scope: the certificate of the caller, if it has shown one, and the
+#: The extensions of a request's scope: the certificate of the caller, if it has shown one; and the
 #: lifetime of its connection.
 CERTIFICATE: Final = "fanlog.certificate"
 CONNECTION: Final = "fanlog.connection"
+#: A function that cuts the connection off, for an answer that is not read.
+CUT_OFF: Final = "fanlog.cut_off"
 
 #: Connections looked at for one that has nothing to do, whenever a new one finds no room.
 LOOKED_AT_MAX: Final = 100
@@ -222,7 +224,7 @@ class Http1Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._fields_bytes = 0
-        extensions: dict[str, Any] = {CONNECTION: self._lifetime}
+        extensions: dict[str, Any] = {CONNECTION: self._lifetime, CUT_OFF: self._cut_off}
         if self._certificate:
             extensions[CERTIFICATE] = self._certificate
         self.scope["extensions"] = extensions
@@ -275,6 +277,10 @@ class Http1Connection(HttpToolsProtocol):
         elif self._body_since is not None and now - self._body_since > BODY_S:
             self._server.counts.given_up["late"] += 1
             self.refuse(408, f"the request's body was not whole within {BODY_S:g} s")
+
+    def _cut_off(self) -> None:
+        self._server.counts.given_up["unread"] += 1
+        self.transport.abort()
 
     def refuse(self, status: int, why: str) -> None:
         """Answer, unless an answer has begun, and hang up."""

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from fanlog.http2.header_blocks import encode
 from fanlog.http2.header_list import HeaderList
+from fanlog.model import attributes
 from fanlog.transport.calls import Entry, Streaming, Unary
 from fanlog.transport.messages import ACCEPTED, MessageRefused, check_encoding
-from fanlog.transport.statuses import UNIMPLEMENTED, Status, metadata_pair, trailers_only
+from fanlog.transport.statuses import (
+    INVALID_ARGUMENT,
+    NAMES,
+    UNIMPLEMENTED,
+    Status,
+    metadata_pair,
+    trailers_only,
+)
 from fanlog.transport.timeouts import parse_timeout
 
 Metadata = tuple[Entry, ...]
+
+
+def _none_ended() -> list[int]:
+    return [0] * len(NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,23 @@ class RpcMethod:
     unary: Unary | None = None
     streaming: Streaming | None = None
     has_many_requests: bool = False
+    #: How many calls ended, by the number of their status.
+    ended: list[int] = field(default_factory=_none_ended, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodForm:
+    """A method without its verb."""
+
+    path: str
+    request_bytes_max: int
+    is_unary: bool
+    has_many_requests: bool = False
+
+    @classmethod
+    def of(cls, method: RpcMethod) -> MethodForm:
+        bound, many = method.request_bytes_max, method.has_many_requests
+        return cls(method.path, bound, method.unary is not None, many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +85,8 @@ class HeadAnswer:
 
 #: Stands for a header that says who calls, and cannot be read: nobody's credential.
 UNREADABLE: Final = "unreadable"
+#: Names of this beginning are said by nodes to nodes: of a caller they would be a lie.
+_OF_NODES: Final = attributes.LINK_PREFIX.encode()
 #: Headers that are gRPC's or HTTP's own, and no metadata.
 _NOT_METADATA = frozenset(
     # The last is for the server alone: no verb is to see a credential.
@@ -63,8 +94,13 @@ _NOT_METADATA = frozenset(
 )
 
 
-def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHead | HeadAnswer:
-    """The call that the first headers of a request ask for, or the answer that they get at once."""
+def read_head(
+    headers: HeaderList, methods: Mapping[bytes, RpcMethod], *, is_of_node: bool = False
+) -> CallHead | HeadAnswer:
+    """The call that the first headers of a request ask for, or the answer that they get at once.
+
+    `is_of_node`: they come from a node of the cluster, which may say for whom it forwards.
+    """
     found = dict(headers.fields)
     content_type = found.get(b"content-type", b"")
     if not _is_grpc(content_type):
@@ -80,6 +116,8 @@ def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHe
         check_encoding(encoding)
     except MessageRefused as refused:
         return HeadAnswer(trailers_only(refused.status, more=[(b"grpc-accept-encoding", ACCEPTED)]))
+    if not is_of_node and any(name.startswith(_OF_NODES) for name in found):
+        return HeadAnswer(trailers_only(_NOT_A_NODE))
     timeout = found.get(b"grpc-timeout")
     return CallHead(
         method,
@@ -123,3 +161,9 @@ def _unsupported(status: bytes, text: str) -> HeadAnswer:
         (b"content-length", b"%d" % len(body)),
     ]
     return HeadAnswer(encode(fields), body)
+
+
+_NOT_A_NODE: Final = Status(
+    INVALID_ARGUMENT,
+    f"metadata that begins with {attributes.LINK_PREFIX} is said by nodes of a cluster alone",
+)

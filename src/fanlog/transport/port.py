@@ -14,6 +14,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Final, cast
 
 from fanlog.http2.codes import PREFACE
@@ -56,13 +57,16 @@ class Ports:
     def __init__(
         self,
         grpc: GrpcServer,
-        http1: Http1Server,
+        http1: Http1Server | None,
         *,
         connections_max: int,
         tls: Tls | None = None,
+        serve: Callable[[GrpcServer], GrpcConnection] = GrpcConnection,
     ) -> None:
+        """Without `http1`, HTTP/1.1 is not spoken. `serve` makes a server's end of a connection."""
         self.grpc = grpc
         self.http1 = http1
+        self.serve = serve
         self.tls = tls
         self.counts = grpc.counts
         self._visitors_max = min(VISITORS_MAX, connections_max // 4)
@@ -97,15 +101,15 @@ class Ports:
 
     @property
     def connection_count(self) -> int:
-        decided = self.grpc.connection_count + len(self.http1.connections)
-        return decided + len(self._undecided)
+        decided = self.grpc.connection_count + len(self._undecided)
+        return decided if self.http1 is None else decided + len(self.http1.connections)
 
     def enter(self, connection: FirstBytes) -> bool:
         """Count a new connection; whether there is room for it."""
         if self._visitors:
             self._visitors = {one: None for one in self._visitors if not one.is_gone}
         if self.connection_count - len(self._visitors) >= self._connections_max and not (
-            self.grpc.send_idle_away() or self.http1.send_idle_away()
+            self.grpc.send_idle_away() or (self.http1 is not None and self.http1.send_idle_away())
         ):
             if not self._visitors_max:
                 self.counts.turned_away += 1
@@ -220,7 +224,10 @@ class FirstBytes(asyncio.Protocol):
             if not self._serves_grpc:
                 self._give_up("unknown")
                 return
-            protocol = GrpcConnection(self._ports.grpc)
+            protocol = self._ports.serve(self._ports.grpc)
+        elif self._ports.http1 is None:
+            self._give_up("unknown")
+            return
         else:
             protocol = Http1Connection(self._ports.http1)
         self._transport.set_protocol(protocol)

@@ -8,11 +8,13 @@ fits, so that something goes on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from fanlog.transport.server_call import ServerCall
+#: A call; hashable.
+Credited = TypeVar("Credited")
 
 
-class RequestCredit:
+class RequestCredit(Generic[Credited]):
     """Of one connection. Soft state."""
 
     __slots__ = ("_bytes_max", "_given_bytes", "_waiting")
@@ -20,9 +22,9 @@ class RequestCredit:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._given_bytes = 0
-        self._waiting: dict[ServerCall, None] = {}
+        self._waiting: dict[Credited, None] = {}
 
-    def take(self, call: ServerCall, size_bytes: int) -> bool:
+    def take(self, call: Credited, size_bytes: int) -> bool:
         """Take credit for the rest of a call's message; False when it has to wait.
 
         Calls wait in one row: one that does not fit is not passed by others.
@@ -36,7 +38,7 @@ class RequestCredit:
         self._given_bytes += size_bytes
         return True
 
-    def give_back(self, size_bytes: int, again: Callable[[ServerCall], None]) -> None:
+    def give_back(self, size_bytes: int, again: Callable[[Credited], None]) -> None:
         """Bytes are free: calls that wait ask again, in their order, while there is room."""
         self._given_bytes -= size_bytes
         while self._waiting:
@@ -45,7 +47,7 @@ class RequestCredit:
             if first in self._waiting:
                 return
 
-    def forget(self, call: ServerCall) -> None:
+    def forget(self, call: Credited) -> None:
         """A call is over."""
         if self._waiting:
             self._waiting.pop(call, None)

@@ -142,7 +142,7 @@ class ServerCall:
         return self._port.certificate
 
     @property
-    def connection(self) -> Lifetime:
+    def connection(self) -> Lifetime | None:
         return self._port.lifetime
 
     def end_with(self, error: Exception) -> None:
@@ -181,14 +181,8 @@ class ServerCall:
         Raises:
             CallEnded: The caller is gone.
         """
-        while self._is_behind and not self.is_over:
-            self._drained = asyncio.get_running_loop().create_future()
-            try:
-                await self._drained
-            finally:
-                self._drained = None
-        if self.is_over:
-            raise CallEnded
+        if self._is_behind or self.is_over:
+            await self.written()
         if not self._has_head:
             self._has_head = True
             head = statuses.GZIP_HEAD if self.folds_answers else statuses.HEAD
@@ -201,6 +195,21 @@ class ServerCall:
             self._port.send(self.stream_id, message_prefix(message))
             has_left = self._port.send(self.stream_id, message)
         self._is_behind = not has_left
+
+    async def written(self) -> None:
+        """Wait until everything that was written has left.
+
+        Raises:
+            CallEnded: The caller is gone.
+        """
+        while self._is_behind and not self.is_over:
+            self._drained = asyncio.get_running_loop().create_future()
+            try:
+                await self._drained
+            finally:
+                self._drained = None
+        if self.is_over:
+            raise CallEnded
 
     # For the connection.
 

@@ -1,0 +1,1 @@
+"""A cluster: several processes that serve one log. See ARCHITECTURE.md, "Nodes"."""
