@@ -220,6 +220,28 @@ def whoami(remote: Remote) -> None:
     remote.output.fields(resource(found))
 
 
+@add_command(app)
+def may(
+    *,
+    resources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RESOURCE...", help="server, projects/P, or full names of resources."
+        ),
+    ],
+    permission: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this permission; may be given many times. All there are without."),
+    ] = None,
+    remote: Remote,
+) -> None:
+    """Show what the caller may do."""
+    with _client(remote) as (_, auth):
+        found = auth.check_access(resources, permission or ())
+    rows = [{"resource": one.resource, "permissions": list(one.permissions)} for one in found]
+    remote.output.rows(("resource", "permissions"), rows)
+
+
 @contextmanager
 def _client(remote: Remote) -> Iterator[tuple[Client, AuthClient]]:
     from fanlog.client.auth import AuthClient

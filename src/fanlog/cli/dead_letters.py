@@ -12,7 +12,7 @@ from fanlog import limits
 from fanlog.cli import options
 from fanlog.cli.groups import add_command
 from fanlog.cli.options import Remote
-from fanlog.cli.output import note, printable
+from fanlog.cli.output import note, printable, resource
 from fanlog.errors import InvalidArgument
 from fanlog.v1 import replay_pb2
 
@@ -97,6 +97,19 @@ def list_(
         rows = [_row(letter) for letter in islice(letters, most or None)]
     head = ("message_id", "source_subscription", "attempts", "leased", "reason")
     remote.output.rows(head, rows)
+
+
+@add_command(app)
+def count(*, subscription: LetterSubscription, remote: Remote) -> None:
+    """Count dead letters by where and why they failed, without taking them."""
+    from fanlog.client.reopening import ReopenClient
+
+    with remote.connect() as client:
+        groups = ReopenClient(client).count_letters(remote.subscription(subscription))
+    rows = [resource(one) | {"letters": one.letters} for one in groups]
+    remote.output.rows(
+        ("letters", "source_subscription", "reason", "first_time", "last_time"), rows
+    )
 
 
 @add_command(app)

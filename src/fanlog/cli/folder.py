@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanlog.cli import options
+from fanlog.cli.kafka_partition import KafkaCluster
 from fanlog.cli.output import Output
+from fanlog.errors import ConfigError
 from fanlog.model.identity import TOKEN_PREFIX
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
+    where: KafkaCluster,
     data_dir: options.DataDir = options.DATA_DIR,
     into: Annotated[
         Path | None,
@@ -32,13 +35,16 @@ def doctor(
 ) -> None:
     """Verify every checksum and invariant of a data folder; the broker may be running.
 
-    Exits with 1 when something is damaged.
+    With --kafka and --cluster, the folder is that of a node: Kafka is read from its start to its
+    end, and the two are compared. Exits with 1 when something is damaged or differs.
     """
     from fanlog.broker.spool import BESIDE
-    from fanlog.log import doctor, salvage
+    from fanlog.log import salvage
 
     if into is None:
-        report = doctor.examine(data_dir, inspect_state=_inspect_state)
+        report = _examine(data_dir, where)
+    elif where.is_given:
+        raise ConfigError("give --salvage or --kafka, not both: a node's folder needs no salvage")
     else:
         report = salvage.salvage(data_dir, into, inspect_state=_inspect_state, beside=BESIDE)
     output = Output(is_json=json)
@@ -134,6 +140,20 @@ def init_auth(
         f"{account} administers this server with the token in {path}",
         {"account": account, "token_file": str(path)},
     )
+
+
+def _examine(data_dir: Path, where: KafkaCluster) -> FolderReport:
+    from fanlog.log import doctor
+
+    if not where.is_given:
+        return doctor.examine(data_dir, inspect_state=_inspect_state)
+    from fanlog.log.replicated.agreement import examine_cache, require_cluster
+
+    require_cluster(data_dir, str(where.cluster))
+    report = doctor.examine(data_dir, inspect_state=_inspect_state)
+    with where.opened(may_make=False) as partition, where.working_in(data_dir) as work_dir:
+        examine_cache(data_dir, partition, report, work_dir)
+    return report
 
 
 def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[Finding]:

@@ -170,7 +170,10 @@ class ServeOptions:
     ] = None
     outcomes: Annotated[
         str | None,
-        typer.Option(help="Tell outcomes of deliveries on a topic every minute: auto, on or off."),
+        typer.Option(
+            help="Tell outcomes on a topic every minute: auto (without a lake, marks that backlogs"
+            " crossed alone), on or off."
+        ),
     ] = None
     quotas: Annotated[
         str | None,
@@ -206,6 +209,32 @@ class ServeOptions:
             " those of low priority first; 0, the default, for no such refusals.",
         ),
     ] = None
+    metrics_resources_max: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Topics, and subscriptions, with metrics of their own; 1000 when not given.",
+        ),
+    ] = None
+    otlp_endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send metrics and spans by OTLP over HTTP, such as to http://collector:4318.",
+        ),
+    ] = None
+    otlp_interval_s: Annotated[
+        float | None,
+        typer.Option(help="Seconds between two sendings of metrics; 60 when not given."),
+    ] = None
+    span_ratio: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PART",
+            help="Trace this part of publishes, 0 to 1, and those that their publisher traces;"
+            " nothing when not given.",
+        ),
+    ] = None
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None
@@ -231,6 +260,59 @@ class ServeOptions:
         ),
     ] = None
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT[,…]",
+            help="Servers of Kafka: be a node of a cluster, whose log is there; --data-dir is its"
+            " cache.",
+        ),
+    ] = None
+    cluster: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None
+    node: Annotated[
+        str | None,
+        typer.Option(help="Name of this node, its own in the cluster; the machine's if not given."),
+    ] = None
+    link_host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on for other nodes; 127.0.0.1 when not given."),
+    ] = None
+    link_port: Annotated[
+        int | None,
+        typer.Option(help="Port for other nodes; 8087 when not given, 0 for a free one."),
+    ] = None
+    link_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="By which other nodes reach this one, if not that."),
+    ] = None
+    kafka_config: Annotated[
+        Path | None, typer.Option(help="File of settings of Kafka's client: TLS, SASL.")
+    ] = None
+    kafka_replicas: Annotated[
+        int | None, typer.Option(help="Replicas of the cluster's topic; 3 when not given.")
+    ] = None
+    kafka_flush: Annotated[
+        bool | None,
+        typer.Option("--kafka-flush", help="Each replica syncs a record before it counts."),
+    ] = None
+    session: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Silence of the owner after which another node takes over; 3 when not given.",
+        ),
+    ] = None
+    cluster_secret_file: Annotated[
+        Path | None,
+        typer.Option(help="File of the secret by which nodes of the cluster know each other."),
+    ] = None
+    node_tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate of this node for other nodes, a PEM file.")
+    ] = None
+    node_tls_key: Annotated[Path | None, typer.Option(help="That certificate's key.")] = None
+    node_tls_ca: Annotated[
+        Path | None, typer.Option(help="Who may have signed the certificates of other nodes.")
+    ] = None
     config: Annotated[
         Path | None,
         typer.Option("--config", help="TOML file of these settings; also FANLOG_CONFIG."),

@@ -115,6 +115,11 @@ def up(
 
     Other settings of `fanlog serve` come from FANLOG_ variables.
     """
+    if os.environ.get("FANLOG_KAFKA"):
+        raise InvalidArgument(
+            "FANLOG_KAFKA is set, and `fanlog up` runs a server that is alone; of a cluster, run"
+            " `fanlog serve` on each node and `fanlog pipeline` where there is Spark"
+        )
     if not port:
         raise InvalidArgument("--port: the worker has to know it; 0 is for `fanlog serve` alone")
     address = lake or str(data_dir / "lake")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -135,6 +135,16 @@ class AuthClient:
         return self._connection.call(
             f"{_SERVICE}/WhoAmI", auth_pb2.WhoAmIRequest(), auth_pb2.WhoAmIResponse
         )
+
+    def check_access(
+        self, resources: Iterable[str], permissions: Iterable[str] = ()
+    ) -> list[auth_pb2.Granted]:
+        """Give what the caller may do on resources, of some permissions or of all there are."""
+        request = auth_pb2.CheckAccessRequest(resources=resources, permissions=permissions)
+        reply = self._connection.call(
+            f"{_SERVICE}/CheckAccess", request, auth_pb2.CheckAccessResponse
+        )
+        return list(reply.granted)
 
     def _change(
         self, resource: str, change: Callable[[auth_pb2.AccessPolicy], None]

@@ -22,6 +22,15 @@ class Place(TypedDict, total=False):
     time: Timestamp | datetime
 
 
+class ActPlace(TypedDict, total=False):
+    """Where an act goes to: one of these keys, or none."""
+
+    time: Timestamp | datetime
+    snapshot: str
+    position: str
+    message_id: str
+
+
 class InspectionClient:
     """Names are full, `projects/p/subscriptions/s`. Errors as of `Connection`."""
 
@@ -69,6 +78,16 @@ class InspectionClient:
             message_id=message_id, subscription=subscription, attributes=attributes
         )
         return self._call("Trace", request, pb.TraceResponse)
+
+    def delivery(self, subscription: str) -> pb.Delivery:
+        """Give how a subscription delivers: consumers, the health of its endpoint, counts."""
+        request = pb.GetDeliveryRequest(subscription=subscription)
+        return self._call("GetDelivery", request, pb.Delivery)
+
+    def estimate(self, act: str, resource: str, **place: Unpack[ActPlace]) -> pb.EstimateResponse:
+        """Give what an act would do, in numbers and in a sentence; nothing is done."""
+        request = pb.EstimateRequest(act=act, resource=resource, **place)
+        return self._call("Estimate", request, pb.EstimateResponse)
 
     def _call(self, method: str, request: Message, answer_type: type[ReplyT]) -> ReplyT:
         return self._connection.call(f"{_SERVICE}/{method}", request, answer_type)

@@ -57,6 +57,13 @@ class LogClient:
         )
         return {each.partition: each.offset for each in found.offsets}
 
+    def get_places(self, selection: log_pb2.TopicSelection) -> Sequence[log_pb2.PartitionPlaces]:
+        """Where messages stand that came behind gaps in their publishers' numbers."""
+        request = log_pb2.GetPlacesRequest(selection=selection)
+        return self._connection.call(
+            f"{_SERVICE}/GetPlaces", request, log_pb2.GetPlacesResponse
+        ).partitions
+
     def read(self, ranges: Sequence[log_pb2.Range]) -> Iterator[log_pb2.ReadResponse]:
         """Yield the stored batches that hold some offsets, no faster than they are taken."""
         request = log_pb2.ReadRequest(ranges=ranges)

@@ -88,6 +88,23 @@ class ReopenClient:
         for page in self._connection.pages(method, request, reply_type):
             yield from page.letters
 
+    def count_letters(self, subscription: str) -> list[replay_pb2.LetterGroup]:
+        """Give the dead letters of a subscription by where and why they failed, the most first.
+
+        Those of groups that are too many to tell apart are one without a reason or a source.
+        """
+        request = replay_pb2.CountDeadLettersRequest(subscription=subscription)
+        groups: dict[tuple[str, str], replay_pb2.LetterGroup] = {}
+        method = f"{_SERVICE}/CountDeadLetters"
+        for page in self._connection.pages(method, request, replay_pb2.CountDeadLettersResponse):
+            rest = [replay_pb2.LetterGroup(letters=page.rest)] if page.rest else []
+            for one in (*page.groups, *rest):
+                known = groups.setdefault((one.source_subscription, one.reason), one)
+                if known is not one:
+                    known.letters += one.letters
+                    known.last_time.CopyFrom(one.last_time)
+        return sorted(groups.values(), key=lambda one: -one.letters)
+
     def redrive(
         self,
         subscription: str,

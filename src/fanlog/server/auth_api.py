@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.core.authority import ANONYMOUS
 from fanlog.core.iam import SERVER
-from fanlog.core.roles import ROLES, CustomRole
+from fanlog.core.roles import ALL, ROLES, CustomRole
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.server.calls import Call
 from fanlog.server.methods import method, method_with_call
+from fanlog.server.needs import resource_name
 from fanlog.v1 import auth_pb2 as pb
 from fanlog.wire import paging
 from fanlog.wire.auth import account_pb, bindings_of, policy_pb, read_public_key, role_pb, token_pb
@@ -92,6 +94,36 @@ async def who_am_i(broker: Broker, _: pb.WhoAmIRequest, call: Call) -> pb.WhoAmI
     return answer
 
 
+async def check_access(
+    _: Broker, request: pb.CheckAccessRequest, call: Call
+) -> pb.CheckAccessResponse:
+    for field, most in (
+        ("resources", limits.ACCESS_RESOURCES_MAX),
+        ("permissions", limits.ACCESS_PERMISSIONS_MAX),
+    ):
+        if len(getattr(request, field)) > most:
+            raise InvalidArgument(f"{field}: {len(getattr(request, field))}; at most {most}")
+    for permission in request.permissions:
+        if permission not in ALL:
+            raise InvalidArgument(f"permissions: {names.shown(permission)} is no permission")
+    asked = list(request.permissions) or sorted(ALL)
+    answer = pb.CheckAccessResponse()
+    for number, resource in enumerate(request.resources):
+        _check_resource(resource, f"resources[{number}]")
+        granted = answer.granted.add(resource=resource)
+        granted.permissions.extend(one for one in asked if call.caller.may(one, resource))
+        await asyncio.sleep(0)
+    return answer
+
+
+def _check_resource(resource: str, field: str) -> None:
+    """Raises InvalidArgument: It is neither the server, nor a project, nor a resource of one."""
+    if resource != SERVER and resource.count("/") == 1:
+        names.parse_project(resource, field=field)
+    elif resource != SERVER:
+        resource_name(resource, field)
+
+
 def _scope(resource: str) -> str:
     if resource == SERVER:
         return SERVER
@@ -116,5 +148,6 @@ METHODS = (
     method("GetPolicy", pb.GetPolicyRequest, pb.AccessPolicy, get_policy),
     method("SetPolicy", pb.SetPolicyRequest, pb.AccessPolicy, set_policy),
     method("ListRoles", pb.ListRolesRequest, pb.ListRolesResponse, list_roles),
+    method_with_call("CheckAccess", pb.CheckAccessRequest, pb.CheckAccessResponse, check_access),
     method_with_call("WhoAmI", pb.WhoAmIRequest, pb.WhoAmIResponse, who_am_i),
 )

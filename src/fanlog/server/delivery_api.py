@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -40,13 +39,15 @@ async def pull(broker: Broker, raw: bytes, call: Call) -> bytes:
     wait_s = 0.0 if request.return_immediately else _wait_s(call)
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
-    # A credential or a permission that ends while it waits ends the call, before it has messages.
-    with call.caller.holding(CONSUME, name, call) if wait_s else nullcontext():
-        subscription, deliveries = await broker.pull(
-            name, max_messages=request.max_messages, wait_s=wait_s
-        )
+    most = request.max_messages
+    if wait_s:
+        # A credential or a permission that ends while it waits ends the call, before it has any.
+        with call.caller.holding(CONSUME, name, call):
+            subscription, deliveries = await broker.pull(name, max_messages=most, wait_s=wait_s)
+    else:
+        subscription, deliveries = await broker.pull(name, max_messages=most, wait_s=0.0)
     call.caller.check(CONSUME, name)
-    ttl = broker.present(subscription).labels.get(LABEL_TTL)
+    ttl = subscription.labels.get(LABEL_TTL)
     if ttl is not None:
         # So that whoever shows the messages can say when they expire.
         call.set_trailing_metadata(((LABEL_TTL, ttl),))

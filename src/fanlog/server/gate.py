@@ -247,6 +247,23 @@ class Gate:
             self._note(caller, request, page, error)
             raise
 
+    async def sign_in(self, request: Evidence, page: str) -> AuthorizedCaller:
+        """Find out who signs in, and write it down.
+
+        Raises:
+            Unauthenticated: The credential is wrong.
+        """
+        caller: AuthorizedCaller | None = None
+        try:
+            caller = await self.admit(request)
+            _refuse_anonymous(caller)
+            caller.count()
+        except FanlogError as error:
+            self._note(caller, request, page, error)
+            raise
+        self._note(caller, request, page, None)
+        return caller
+
     def _check(
         self, caller: AuthorizedCaller, rules: tuple[Rule, ...], request: type[Message], raw: bytes
     ) -> None:

@@ -13,7 +13,7 @@ from fanlog.server.calls import CallStream
 from fanlog.server.gate import Gate
 from fanlog.server.methods import Service, StreamingMethod, bind
 from fanlog.transport.calls import Streaming
-from fanlog.transport.methods import RpcMethod
+from fanlog.transport.methods import MethodForm, RpcMethod
 from fanlog.transport.statuses import CallRefused, Status
 from fanlog.wire.status import rich_status
 
@@ -40,6 +40,22 @@ def make_methods(
                 request_bytes_max=limits.GRPC_RECEIVE_BYTES_MAX,
                 streaming=serve,
                 has_many_requests=stream.has_many_requests,
+            )
+
+
+def method_forms(services: Iterable[Service]) -> Iterator[MethodForm]:
+    """The methods of the services without a broker behind them."""
+    bytes_max = limits.GRPC_RECEIVE_BYTES_MAX
+    for service in services:
+        for method in service.methods:
+            yield MethodForm(f"/{service.name}/{method.name}", bytes_max, is_unary=True)
+        for stream in service.streams:
+            many = stream.has_many_requests
+            yield MethodForm(
+                f"/{service.name}/{stream.name}",
+                bytes_max,
+                is_unary=False,
+                has_many_requests=many,
             )
 
 

@@ -1,36 +1,36 @@
-"""The HTTP port: REST under `/v1` and its description, health, readiness, metrics."""
+"""The HTTP port: REST under `/v1` and its description, the console, health, readiness, metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Sequence
 from functools import cache
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import orjson
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
 
 from fanlog.broker.broker import Broker
 from fanlog.config import Config
-from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
-from fanlog.log.api import Log
 from fanlog.model import names
 from fanlog.model.origins import Doorkeeper, parse_host
-from fanlog.push.service import PushService
+from fanlog.push.senders.tokens import Tokens
 from fanlog.server.access_control import AccessControl
+from fanlog.server.console_pages import console_routes
 from fanlog.server.doorkeeping import Door
 from fanlog.server.gate import Gate
 from fanlog.server.http_callers import PageRequest
 from fanlog.server.key_pages import key_routes
+from fanlog.server.live_page import live_route
 from fanlog.server.methods import bind_all
-from fanlog.server.metrics_page import metrics_page
-from fanlog.server.permissions import METRICS
+from fanlog.server.metrics.family import Reading
+from fanlog.server.metrics.text import CONTENT_TYPE, write_text
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page
@@ -40,6 +40,8 @@ from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
 from fanlog.server.services import SERVICES
+from fanlog.server.session_page import SessionPage
+from fanlog.server.sessions import Sessions
 from fanlog.server.token_page import token_route
 from fanlog.transport.counts import TransportCounts
 
@@ -47,40 +49,78 @@ from fanlog.transport.counts import TransportCounts
 _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
+class NodePages(Protocol):
+    """What a server says of itself, whatever it serves just now."""
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Lines for whoever asks whether it is ready."""
+
+    async def check_metrics(self, request: PageRequest) -> None:
+        """Raises FanlogError: The caller may not have the metrics."""
+
+    def metrics(self) -> AsyncIterator[Reading]:
+        """All metrics, as they are now."""
+
+
 def http_app(
-    broker: Broker,
-    store: Log,
-    is_ready: Callable[[], bool],
     config: Config,
-    senders: PushService,
-    counts: TransportCounts,
-    access: AccessControl | None = None,
+    pages: NodePages,
+    routes: Sequence[BaseRoute],
+    middleware: Sequence[Middleware] = (),
 ) -> Starlette:
-    """The routes of the HTTP port; with `access`, all but health and keys behind its gate."""
-    gate = None if access is None else access.gate
+    """The application of the HTTP port: the pages of the server itself, and routes behind them."""
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        if not is_ready():
-            return PlainTextResponse("not ready\n", status_code=503)
-        # It serves readers all the same, and keeps messages that are not archived.
-        troubles = (
-            ("degraded", broker.ledger.refusals.degraded()),
-            ("lake alarm", broker.tiers.alarm),
-        )
-        told = [f"{kind}: {trouble}\n" for kind, trouble in troubles if trouble]
-        return PlainTextResponse("".join(["ready\n", *told]))
+        first, status = ("ready", 200) if pages.is_ready else ("not ready", 503)
+        told = [f"{line}\n" for line in (first, *pages.remarks)]
+        return PlainTextResponse("".join(told), status_code=status)
 
     async def metrics(request: Request) -> Response:
-        if gate is not None:
-            try:
-                await gate.check_page(PageRequest(request.scope), "/metrics", METRICS, SERVER)
-            except FanlogError as error:
-                return _answer(error)
-        page = await metrics_page(broker, store, senders, counts, access)
-        return Response(page, media_type=CONTENT_TYPE_LATEST)
+        try:
+            await pages.check_metrics(PageRequest(request.scope))
+        except FanlogError as error:
+            return _answer(error)
+        page = write_text(pages.metrics())
+        return StreamingResponse(page, headers={"content-type": CONTENT_TYPE})
+
+    return Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics),
+            *routes,
+        ],
+        middleware=[Middleware(Door, keeper=_keeper(config)), *middleware],
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+def shard_app(routes: Sequence[BaseRoute], middleware: Sequence[Middleware]) -> Starlette:
+    """The application of a shard that is reached through a gateway, which has let callers in."""
+    return Starlette(
+        routes=list(routes),
+        middleware=list(middleware),
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+def shard_routes(
+    broker: Broker,
+    config: Config,
+    tokens: Tokens,
+    counts: TransportCounts,
+    sessions: Sessions,
+    access: AccessControl | None = None,
+) -> list[BaseRoute]:
+    """The routes of a shard; with `access`, all but those of keys and files behind its gate."""
+    gate = None if access is None else access.gate
 
     async def openapi(_: Request) -> Response:
         return Response(_documents()[0], media_type="application/json")
@@ -88,20 +128,16 @@ def http_app(
     async def docs(_: Request) -> Response:
         return HTMLResponse(_documents()[1], headers={"content-security-policy": _DOCS_POLICY})
 
-    return Starlette(
-        routes=[
-            *key_routes(senders.tokens),
-            *([] if access is None else [token_route(access.exchange)]),
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", metrics),
-            Route("/openapi.json", openapi),
-            Route("/docs", docs),
-            Mount("/v1", app=rest_app(broker, config, gate)),
-        ],
-        middleware=[Middleware(Door, keeper=_keeper(config))],
-        exception_handlers={HTTPException: _refused},
-    )
+    return [
+        *key_routes(tokens),
+        *([] if access is None else [token_route(access.exchange)]),
+        Route("/openapi.json", openapi),
+        Route("/docs", docs),
+        *console_routes(),
+        SessionPage(broker, sessions, gate).route(),
+        live_route(broker, config, gate),
+        Mount("/v1", app=rest_app(broker, config, gate, counts)),
+    ]
 
 
 def _keeper(config: Config) -> Doorkeeper:
@@ -116,8 +152,13 @@ def _keeper(config: Config) -> Doorkeeper:
     )
 
 
-def rest_app(broker: Broker, config: Config, gate: Gate | None = None) -> RestApp:
-    """REST in front of all verbs of a broker."""
+def rest_app(
+    broker: Broker,
+    config: Config,
+    gate: Gate | None = None,
+    counts: TransportCounts | None = None,
+) -> RestApp:
+    """REST in front of all verbs of a broker; `counts` is told of its answers."""
     verbs = bind_all(SERVICES, broker, gate)
     verbs |= position_verbs(broker, verbs, gate)
     verbs |= events.event_verbs(verbs, config, gate)
@@ -127,6 +168,7 @@ def rest_app(broker: Broker, config: Config, gate: Gate | None = None) -> RestAp
         project=config.project,
         bytes_max=config.http_max_bytes,
         facts=Facts(broker),
+        answered=(counts or TransportCounts()).answered,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from starlette.types import Scope
 
@@ -10,6 +11,9 @@ from fanlog.server.calls import EVERYBODY, Caller, Certificate
 from fanlog.transport.http1 import CERTIFICATE, CONNECTION
 from fanlog.transport.lifetime import Lifetime
 from fanlog.transport.methods import read_authorization
+
+#: The extension of a request's scope that is the session it was made in.
+SESSION: Final = "fanlog.session"
 
 
 def authorization_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -34,14 +38,20 @@ def connection_of(scope: Scope) -> Lifetime | None:
 
 
 class PageRequest:
-    """A request for a page that is no verb; see `calls.Evidence`."""
+    """A request for a page that is no verb; see `calls.Evidence`.
 
-    def __init__(self, scope: Scope) -> None:
+    With `authorization`, judged by that instead of its headers.
+    """
+
+    def __init__(self, scope: Scope, authorization: str | None = None) -> None:
         self._scope = scope
+        self._authorization = authorization
         self.caller: Caller = EVERYBODY
 
     @property
     def authorization(self) -> str:
+        if self._authorization is not None:
+            return self._authorization
         return authorization_of(self._scope["headers"])
 
     @property

@@ -22,6 +22,8 @@ from fanlog.model import attributes, names
 from fanlog.model.ids import message_id, parse_message_id
 from fanlog.model.resources import PartitionId, Subscription
 from fanlog.server.calls import Call
+from fanlog.server.delivery_facts import get_delivery
+from fanlog.server.estimate_api import estimate
 from fanlog.server.methods import method, method_with_call
 from fanlog.v1 import inspection_pb2 as pb
 from fanlog.wire import fields, paging
@@ -284,5 +286,7 @@ METHODS = (
     method("GetBacklog", pb.GetBacklogRequest, pb.Backlog, get_backlog),
     method("ListBacklogs", pb.ListBacklogsRequest, pb.ListBacklogsResponse, list_backlogs),
     method_with_call("Trace", pb.TraceRequest, pb.TraceResponse, trace),
+    method("GetDelivery", pb.GetDeliveryRequest, pb.Delivery, get_delivery),
+    method("Estimate", pb.EstimateRequest, pb.EstimateResponse, estimate),
     method("Purge", pb.PurgeRequest, pb.PurgeResponse, purge, "subscription"),
 )

@@ -106,6 +106,22 @@ async def find_offsets(broker: Broker, request: pb.FindOffsetsRequest) -> pb.Fin
     )
 
 
+async def get_places(broker: Broker, request: pb.GetPlacesRequest) -> pb.GetPlacesResponse:
+    found = await broker.log_reads.places(_read_selection(request.selection))
+    return pb.GetPlacesResponse(
+        partitions=[
+            pb.PartitionPlaces(
+                topic=one.topic,
+                partition=one.partition,
+                end=one.end,
+                offsets=one.offsets,
+                anchors=one.anchors,
+            )
+            async for one in paced(found)
+        ]
+    )
+
+
 async def report_archived(
     broker: Broker, request: pb.ReportArchivedRequest
 ) -> pb.ReportArchivedResponse:
@@ -179,6 +195,7 @@ METHODS = (
     method("GetOffsets", pb.GetOffsetsRequest, pb.GetOffsetsResponse, get_offsets),
     method("GetRanges", pb.GetRangesRequest, pb.GetRangesResponse, get_ranges),
     method("FindOffsets", pb.FindOffsetsRequest, pb.FindOffsetsResponse, find_offsets),
+    method("GetPlaces", pb.GetPlacesRequest, pb.GetPlacesResponse, get_places),
     method("ReportArchived", pb.ReportArchivedRequest, pb.ReportArchivedResponse, report_archived),
 )
 STREAMS = (

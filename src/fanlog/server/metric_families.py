@@ -1,40 +1,23 @@
-"""The table of all metrics, from which `/metrics` and the reference page are made.
+"""The table of all metrics: `/metrics`, OTLP, the reference page, the dashboard and the alert rules
+are made from it.
 
-A new metric is one row here and one line where its value is read: `sample(name, value)` for one
-without labels, `labelled(name)` and `add_metric` for the others. A name that is not in the table
-raises KeyError. Names never change: dashboards and alarms have them.
+A new metric is one row here and one line where its value is read, in `fanlog.server.metrics`:
+`sample(name, value)` for one without labels, `column(name, values)` for one with a label. A name
+that is not in the table raises KeyError. Names never change: dashboards and alarms have them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Literal
+from collections.abc import Mapping
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-
-from fanlog.broker.metrics import Histogram
+from fanlog.broker.histogram import Histogram
 from fanlog.push.rules.outcome import CLASSES
+from fanlog.server.metrics.cluster_families import CLUSTER
+from fanlog.server.metrics.family import Family, Reading
+from fanlog.server.metrics.server_families import ACCESS, PROCESS, TRANSPORT
 
 SUBSCRIPTION = ("subscription",)
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric: its name without the suffix that Prometheus adds, its kind and its meaning."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    text: str
-    labels: tuple[str, ...] = ()
-    #: The metric is on the page only under this condition; empty: it is always there.
-    when: str = ""
-
+TOPIC = ("topic",)
 
 BROKER = (
     Family("fanlog_published", "counter", "Messages published."),
@@ -45,13 +28,6 @@ BROKER = (
         "counter",
         "Publishes refused because there was no room for them.",
         ("reason",),
-    ),
-    Family(
-        "fanlog_publish_rate_refusals",
-        "counter",
-        "Publishes refused because the rate of the topic was used up.",
-        ("topic",),
-        when="of topics with a rate",
     ),
     Family("fanlog_degraded", "gauge", "1 while publishing is refused for want of room."),
     Family(
@@ -89,6 +65,27 @@ BROKER = (
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
     Family(
+        "fanlog_publish_seconds",
+        "histogram",
+        "Time of a publish, from its admission until it is durable; refused ones do not count.",
+    ),
+    Family(
+        "fanlog_delivery_seconds",
+        "histogram",
+        "Time from publish to the first delivery, counted in messages. Those of one answer count"
+        " with the middle of their publish times; answers with redelivered messages do not count.",
+    ),
+    Family(
+        "fanlog_ack_seconds",
+        "histogram",
+        "Time from publish to acknowledgement, counted in messages, with the same middle.",
+    ),
+    Family(
+        "fanlog_push_seconds",
+        "histogram",
+        "Time of a push request or call, until its answer or failure is there.",
+    ),
+    Family(
         "fanlog_pending_messages",
         "gauge",
         "Messages that wait for the time they are to be delivered at.",
@@ -105,12 +102,21 @@ BROKER = (
         "counter",
         "Times that a tick of a schedule could not be published when it was tried.",
     ),
+    Family("fanlog_alerts", "gauge", "Alerts."),
+    Family("fanlog_alerts_holding", "gauge", "Alerts that hold: they began, and did not end."),
+    Family("fanlog_alert_messages", "counter", "Messages of alerts that were published."),
+    Family(
+        "fanlog_alert_failures",
+        "counter",
+        "Times that a message of an alert could not be published when it was tried.",
+    ),
     Family(
         "fanlog_quota_refusals",
         "counter",
         "Resources refused because a quota left no room for them.",
         ("quota",),
     ),
+    Family("fanlog_jobs", "gauge", "Jobs that are known, by their state.", ("state",)),
     Family(
         "fanlog_routed_segments",
         "gauge",
@@ -120,6 +126,42 @@ BROKER = (
     Family("fanlog_disk_bytes", "gauge", "Size of the store."),
     Family("fanlog_disk_free_page_bytes", "gauge", "Bytes in the store free to be used again."),
     Family("fanlog_disk_room_bytes", "gauge", "Bytes that can still be written."),
+    Family(
+        "fanlog_clock_behind_seconds",
+        "gauge",
+        "How far the machine's clock is behind the last publish time; 0 when it is not.",
+    ),
+    Family(
+        "fanlog_metrics_cut",
+        "gauge",
+        "Topics and subscriptions without metrics of their own: there are more than"
+        " `metrics_resources_max`.",
+        ("kind",),
+    ),
+)
+
+TOPICS = (
+    Family("fanlog_topic_published", "counter", "Messages published.", TOPIC),
+    Family("fanlog_topic_published_bytes", "counter", "Bytes of these messages.", TOPIC),
+    Family(
+        "fanlog_topic_publishes",
+        "counter",
+        "Publishes that were committed, once for each partition that they went to.",
+        TOPIC,
+    ),
+    Family(
+        "fanlog_topic_stored_messages",
+        "gauge",
+        "Messages in the log, from the oldest one kept to the newest.",
+        TOPIC,
+    ),
+    Family(
+        "fanlog_publish_rate_refusals",
+        "counter",
+        "Publishes refused because the rate of the topic was used up.",
+        TOPIC,
+        when="of topics with a rate",
+    ),
 )
 
 LAKE = (
@@ -143,12 +185,18 @@ SUBSCRIPTION_COUNTERS = {
     attribute: Family(name, "counter", text, SUBSCRIPTION)
     for attribute, name, text in (
         ("delivered", "fanlog_deliveries", "Messages delivered, redeliveries included."),
+        ("delivered_bytes", "fanlog_delivered_bytes", "Bytes of these messages."),
         (
             "redelivered",
             "fanlog_redeliveries",
             "Messages delivered again after a nack or an expiry.",
         ),
         ("acknowledged", "fanlog_acks", "Messages acknowledged."),
+        (
+            "ack_wait_s",
+            "fanlog_ack_wait_seconds",
+            "Time from publish to acknowledgement, of all acknowledged messages together.",
+        ),
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
         (
@@ -243,6 +291,18 @@ PRESSURE = (
     ),
 )
 
+#: The gauge of each number of a `BacklogState`.
+BACKLOG_GAUGES = {
+    "messages": "fanlog_backlog_messages",
+    "size_bytes": "fanlog_backlog_bytes",
+    "delayed": "fanlog_delayed_messages",
+    "pending": "fanlog_backlog_pending_messages",
+    "depending": "fanlog_depending_messages",
+    "lag_messages": "fanlog_lag_messages",
+    "outstanding": "fanlog_outstanding_messages",
+    "oldest_age_s": "fanlog_oldest_unacked_age_seconds",
+}
+
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
     Family("fanlog_backlog_bytes", "gauge", "Bytes of these messages, roughly.", SUBSCRIPTION),
@@ -280,6 +340,12 @@ SUBSCRIPTION_GAUGES = (
         SUBSCRIPTION,
     ),
     Family(
+        "fanlog_consumers",
+        "gauge",
+        "Streams, waiting pulls and push senders of a subscription.",
+        SUBSCRIPTION,
+    ),
+    Family(
         "fanlog_key_slot_members",
         "gauge",
         "Streams that share the key slots of a subscription.",
@@ -311,103 +377,33 @@ PUSH = (
     Family("fanlog_push_window", "gauge", "Push requests that may be under way.", SUBSCRIPTION),
 )
 
-TRANSPORT = (
-    Family("fanlog_connections", "gauge", "Open connections: grpc, http.", ("protocol",)),
-    Family("fanlog_grpc_calls", "counter", "gRPC calls that came."),
-    Family(
-        "fanlog_connection_faults",
-        "counter",
-        "Connections ended because their peer broke a rule of HTTP/2, by error code.",
-        ("code",),
-    ),
-    Family(
-        "fanlog_stream_faults",
-        "counter",
-        "Streams reset because their peer broke a rule of HTTP/2, by error code.",
-        ("code",),
-    ),
-    Family(
-        "fanlog_grpc_streams_refused",
-        "counter",
-        "Streams refused because their connection had too many; clients try again.",
-    ),
-    Family(
-        "fanlog_connections_turned_away",
-        "counter",
-        "Connections cut off for want of room.",
-    ),
-    Family(
-        "fanlog_connections_sent_away",
-        "counter",
-        "Idle connections ended to make room for new ones.",
-    ),
-    Family(
-        "fanlog_requests_given_up",
-        "counter",
-        "Requests given up: late (not whole in time), too_long, too_many (the oldest of too many"
-        " unfinished bytes), unread (the answer was not read), silent (nobody there), unknown"
-        " (neither HTTP/1.1 nor HTTP/2).",
-        ("reason",),
-    ),
-)
-
-ACCESS = (
-    Family("fanlog_authentications", "counter", "Credentials that were verified and believed."),
-    Family(
-        "fanlog_authentication_failures",
-        "counter",
-        "Credentials that were not believed, by reason.",
-        ("reason",),
-    ),
-    Family(
-        "fanlog_rate_refusals",
-        "counter",
-        "Requests refused because a rate was used up.",
-        ("rate",),
-    ),
-    Family("fanlog_rate_limit", "gauge", "The rates that are set.", ("rate",)),
-    Family(
-        "fanlog_rate_taken",
-        "counter",
-        "Requests, messages, bytes, connections and streams that were let in, where their rate is"
-        " set.",
-        ("rate",),
-    ),
-    Family("fanlog_audit_entries_lost", "counter", "Entries that the audit log does not have."),
-)
-
 #: The sections of the reference page.
 SECTIONS = {
     "The broker": BROKER,
+    "Topics": TOPICS,
     "The lake": LAKE,
     "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
     "Backlogs with limits": PRESSURE,
     "Push subscriptions": PUSH,
     "Connections": TRANSPORT,
     "Callers, with `--auth required`": ACCESS,
+    "The process": PROCESS,
+    "Nodes of a cluster": CLUSTER,
 }
 
 FAMILIES = {family.name: family for section in SECTIONS.values() for family in section}
 
 
-def sample(name: str, value: float) -> Metric:
+def sample(name: str, value: float) -> Reading:
     """The metric `name`, which has no labels, with its value."""
-    family = labelled(name)
-    family.add_metric([], value)
-    return family
+    return Reading(FAMILIES[name], [()], [value])
 
 
-def labelled(name: str) -> CounterMetricFamily | GaugeMetricFamily:
-    """The metric `name` without values; the caller adds one for each set of labels."""
-    family = FAMILIES[name]
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    return kind(family.name, family.text, labels=family.labels)
+def column(name: str, values: Mapping[str, float]) -> Reading:
+    """The metric `name`, which has one label, with a value for each value of that."""
+    return Reading(FAMILIES[name], [(label,) for label in values], list(values.values()))
 
 
-def histogram(name: str, observed: Histogram) -> HistogramMetricFamily:
-    bounds = [repr(bound) for bound in observed.bounds]
-    counts = accumulate(observed.counts)
-    buckets = list(zip([*bounds, "+Inf"], counts, strict=True))
-    return HistogramMetricFamily(
-        name, FAMILIES[name].text, buckets=buckets, sum_value=observed.total
-    )
+def distribution(name: str, observed: Histogram) -> Reading:
+    """The histogram `name`, which has no labels, as it is now."""
+    return Reading(FAMILIES[name], [()], [observed.copy()])

@@ -35,6 +35,8 @@ PUBLISH: Final = "pubsub.topics.publish"
 CONSUME: Final = "pubsub.subscriptions.consume"
 READ_LOG: Final = "fanlog.topics.read"
 METRICS: Final = "fanlog.metrics.get"
+GET_TOPIC: Final = "pubsub.topics.get"
+GET_SUBSCRIPTION: Final = "pubsub.subscriptions.get"
 WRITE_SINKS: Final = "fanlog.sinks.write"
 
 _ATTACH = "pubsub.topics.attachSubscription"
@@ -62,7 +64,10 @@ def _scope_policy(action: str) -> tuple[Rule, ...]:
 
 
 def _detach(request: Any, hard: HardState) -> Iterator[Need]:
-    name = resource_name(request.subscription, "subscription")
+    yield from _detached(resource_name(request.subscription, "subscription"), hard)
+
+
+def _detached(name: str, hard: HardState) -> Iterator[Need]:
     topic = project_of(name, "subscription")
     if hard.catalog.has_subscription(name):
         found = hard.catalog.topic_by_id(hard.catalog.subscription(name).topic_id)
@@ -129,6 +134,49 @@ def _traced(request: Any, hard: HardState) -> Iterator[Need]:
     place = find_message_id(request.message_id)
     topic = "" if place is None else hard.catalog.topic_name_of(PartitionId(place[0]))
     yield READ_LOG, topic or SERVER, f"the topic of the message {names.shown(request.message_id)}"
+
+
+def _browsed(request: Any, _: HardState) -> Iterator[Need]:
+    """A topic's log is for those who read logs; what a subscription reads, for its consumers."""
+    if request.subscription:
+        yield CONSUME, resource_name(request.subscription, "subscription")
+    else:
+        yield READ_LOG, resource_name(request.topic, "topic")
+
+
+def _watched(request: Any, _: HardState) -> Iterator[Need]:
+    if not request.only_named:
+        yield METRICS, SERVER
+    yield from ((GET_TOPIC, resource_name(one, "topics")) for one in request.topics)
+    for one in request.subscriptions:
+        yield GET_SUBSCRIPTION, resource_name(one, "subscriptions")
+
+
+#: The permissions of the acts that can be estimated, by collection and act.
+_ACTS: Final[Mapping[tuple[str, str], str]] = {
+    ("subscriptions", "seek"): CONSUME,
+    ("subscriptions", "purge"): CONSUME,
+    ("subscriptions", "snapshot"): CONSUME,
+    ("subscriptions", "delete"): "pubsub.subscriptions.delete",
+    ("topics", "delete"): "pubsub.topics.delete",
+    ("snapshots", "delete"): "pubsub.snapshots.delete",
+    ("schemas", "delete"): "pubsub.schemas.delete",
+}
+
+
+def _estimated(request: Any, hard: HardState) -> Iterator[Need]:
+    """As the act itself."""
+    resource = names.parse_resource(request.resource)
+    if (resource.collection, request.act) == ("subscriptions", "detach"):
+        yield from _detached(request.resource, hard)
+        return
+    permission = _ACTS.get((resource.collection, request.act))
+    if permission is None:
+        # Refused by its verb; until then as little is told as to any caller.
+        permission = f"pubsub.{resource.collection}.get"
+    yield permission, str(resource)
+    if request.snapshot:
+        yield "pubsub.snapshots.seek", resource_name(request.snapshot, "snapshot")
 
 
 def _seek(request: Any, _: HardState) -> Iterator[Need]:
@@ -206,6 +254,16 @@ def _schedule_named(permission: str) -> tuple[Rule, ...]:
             yield PUBLISH, schedule.topic, f"the topic of {names.shown(request.name)}"
 
     return custom(f"{permission}, {PUBLISH}", "the project of `name`; the schedule's topic", find)
+
+
+def _alerted(request: Any, _: HardState) -> Iterator[Need]:
+    """Alerts tell of a subscription, or of the server; both are seen by those only who may."""
+    yield "fanlog.alerts.create", project_of(request.parent, "parent")
+    alert = request.alert
+    if alert.subscription:
+        yield GET_SUBSCRIPTION, resource_name(alert.subscription, "alert.subscription")
+    else:
+        yield METRICS, SERVER
 
 
 def _schedule_update(request: Any, hard: HardState) -> Iterator[Need]:
@@ -320,6 +378,14 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Jobs.CancelJob": _job_named("fanlog.jobs.cancel"),
     "fanlog.v1.Jobs.DeleteJob": _job_named("fanlog.jobs.delete"),
     "fanlog.v1.Jobs.ReportJob": (on_server("fanlog.jobs.work"),),
+    "fanlog.v1.Alerts.CreateAlert": custom(
+        f"fanlog.alerts.create, {GET_SUBSCRIPTION}, {METRICS}",
+        "the project of `parent`; the subscription of `alert`; without one, the server",
+        _alerted,
+    ),
+    "fanlog.v1.Alerts.GetAlert": (in_project("fanlog.alerts.get", "name"),),
+    "fanlog.v1.Alerts.ListAlerts": (in_project("fanlog.alerts.list", "parent"),),
+    "fanlog.v1.Alerts.DeleteAlert": (in_project("fanlog.alerts.delete", "name"),),
     "fanlog.v1.Schedules.CreateSchedule": (
         in_project("fanlog.schedules.create", "parent"),
         on(PUBLISH, "schedule.topic"),
@@ -335,11 +401,14 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Schedules.ResumeSchedule": _schedule_named("fanlog.schedules.update"),
     "fanlog.v1.Schedules.DeleteSchedule": (in_project("fanlog.schedules.delete", "name"),),
     "fanlog.v1.Schedules.RunSchedule": _schedule_named("fanlog.schedules.run"),
+    "fanlog.v1.Cluster.DescribeCluster": (on_server("fanlog.cluster.get"),),
+    "fanlog.v1.Cluster.MoveCluster": (on_server("fanlog.cluster.move"),),
     "fanlog.v1.Lake.GetLake": (on_server("fanlog.lake.get"),),
     "fanlog.v1.Lake.AcceptLoss": (on_server("fanlog.lake.acceptLoss"),),
     "fanlog.v1.Log.GetOffsets": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.GetRanges": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.FindOffsets": custom(READ_LOG, "what `selection` names", _selected),
+    "fanlog.v1.Log.GetPlaces": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.Read": custom(READ_LOG, "each topic of `ranges`", _ranges),
     "fanlog.v1.Log.ReportArchived": (on_server("fanlog.log.reportArchived"),),
     "fanlog.v1.Sink.Stage": (
@@ -358,6 +427,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         f"{CONSUME}, pubsub.snapshots.seek", "`subscription`; `snapshot`, when given", _seek
     ),
     "fanlog.v1.Replay.ListDeadLetters": (on(CONSUME, _SUB),),
+    "fanlog.v1.Replay.CountDeadLetters": (on(CONSUME, _SUB),),
     "fanlog.v1.Replay.Redrive": custom(
         CONSUME, "`subscription`, and the subscriptions that the letters failed at", _letters
     ),
@@ -370,8 +440,34 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         "the topic of `message_id`; with `subscription`, that alone",
         _traced,
     ),
+    "fanlog.v1.Inspection.GetDelivery": (on(GET_SUBSCRIPTION, _SUB),),
+    "fanlog.v1.Inspection.Estimate": custom(
+        f"{CONSUME}, pubsub.topics.detachSubscription, pubsub.subscriptions.delete, "
+        "pubsub.topics.delete, pubsub.snapshots.delete, pubsub.schemas.delete, "
+        "pubsub.snapshots.seek",
+        "`resource`, as the act itself; `snapshot`, when given",
+        _estimated,
+    ),
     # As Seek, which can do the same.
     "fanlog.v1.Inspection.Purge": (on(CONSUME, _SUB),),
+    "fanlog.v1.Browse.Messages": custom(
+        f"{READ_LOG}, {CONSUME}", "`topic`; with `subscription`, that alone", _browsed
+    ),
+    # Nothing of the server is in the answer.
+    "fanlog.v1.Browse.ParseFilter": (),
+    "fanlog.v1.Browse.TryFilter": custom(
+        f"{READ_LOG}, {CONSUME}", "`topic`; with `subscription`, that alone", _browsed
+    ),
+    "fanlog.v1.Overview.Watch": custom(
+        f"{METRICS}, {GET_TOPIC}, {GET_SUBSCRIPTION}",
+        "the server, unless `only_named`; each of `topics` and `subscriptions`",
+        _watched,
+    ),
+    # Only what the caller may see is in the answers.
+    "fanlog.v1.Overview.ListProblems": (),
+    "fanlog.v1.Overview.GetServer": (),
+    "fanlog.v1.Overview.SearchTopics": (in_project("pubsub.topics.list", "project"),),
+    "fanlog.v1.Overview.SearchSubscriptions": (in_project("pubsub.subscriptions.list", "project"),),
     "fanlog.v1.Auth.CreateAccount": (on_server("fanlog.accounts.create"),),
     "fanlog.v1.Auth.GetAccount": (on_server("fanlog.accounts.get"),),
     "fanlog.v1.Auth.ListAccounts": (on_server("fanlog.accounts.list"),),
@@ -384,6 +480,8 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Auth.SetPolicy": _scope_policy("set"),
     "fanlog.v1.Auth.ListRoles": (),
     "fanlog.v1.Auth.WhoAmI": (),
+    # Answers for the caller, whatever it may do.
+    "fanlog.v1.Auth.CheckAccess": (),
     # What the service is made of: every caller that is authenticated.
     "grpc.reflection.ServerReflectionInfo": (),
     # Verbs of REST alone.
@@ -400,6 +498,7 @@ INSIDE: Final = frozenset(
         "google.pubsub.v1.Subscriber.StreamingPull",
         "fanlog.v1.Log.Read",
         "fanlog.v1.Sink.Stage",
+        "fanlog.v1.Overview.Watch",
     }
 )
 #: Methods that read or carry messages: in the audit log only where that is asked for.
@@ -407,9 +506,12 @@ DATA_ACCESS: Final = INSIDE | {
     "fanlog.v1.Log.GetOffsets",
     "fanlog.v1.Log.GetRanges",
     "fanlog.v1.Log.FindOffsets",
+    "fanlog.v1.Log.GetPlaces",
     "fanlog.v1.Sink.CommitEpoch",
     "fanlog.v1.Exports.GetBatch",
     "fanlog.v1.Exports.Advance",
     "fanlog.v1.Inspection.Peek",
     "fanlog.v1.Inspection.Trace",
+    "fanlog.v1.Browse.Messages",
+    "fanlog.v1.Browse.TryFilter",
 }

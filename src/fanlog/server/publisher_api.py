@@ -14,6 +14,7 @@ from fanlog.broker.parts import Placed
 from fanlog.broker.pressure.pressure import TOLD_ABOVE
 from fanlog.model import names
 from fanlog.model.attributes import PRESSURE
+from fanlog.model.spans import TRACEPARENT
 from fanlog.server.calls import SHORT_FORM_METADATA, Call, maker_of, metadata_of
 from fanlog.server.methods import Method, method, method_with_call
 from fanlog.server.permissions import PUBLISH
@@ -28,13 +29,17 @@ async def publish(broker: Broker, raw: bytes, call: Call) -> bytes:
     call.caller.spend(publish.topic, publish.body.count, len(publish.body.content))
     names.refuse_system(publish.topic)
     if publish.numbers is not None:
-        placed = await broker.publish_numbered(
+        work = broker.publish_numbered(
             publish.topic, publish.body, publish.numbers, publish.dedup_ids
         )
     elif publish.dedup_ids is not None:
-        placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
+        work = broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
     else:
-        placed = await broker.publish(publish.topic, publish.body)
+        work = broker.publish(publish.topic, publish.body)
+    if broker.tracing is not None:
+        head = str(metadata_of(call).get(TRACEPARENT, ""))
+        work = broker.tracing.publishing(publish.topic, publish.body, head, work)
+    placed = await work
     if broker.pressure.has_bounds:
         call.set_trailing_metadata(_pressure(broker, publish.topic))
     return _write_answer(placed, publish.body.count)

@@ -25,7 +25,7 @@ from fanlog import limits
 from fanlog.server.calls import CallStream
 from fanlog.server.gate import Gate
 from fanlog.transport.calls import Streaming
-from fanlog.transport.methods import RpcMethod
+from fanlog.transport.methods import MethodForm, RpcMethod
 from fanlog.transport.statuses import INVALID_ARGUMENT, NOT_FOUND, CallRefused, Status
 
 SERVICE_NAMES = (
@@ -34,6 +34,19 @@ SERVICE_NAMES = (
 )
 #: Both, as the table of permissions has it.
 METHOD = "grpc.reflection.ServerReflectionInfo"
+
+
+def reflection_forms() -> list[MethodForm]:
+    """The methods without what they tell."""
+    return [
+        MethodForm(
+            f"/{service}/ServerReflectionInfo",
+            limits.REFLECTION_REQUEST_BYTES_MAX,
+            is_unary=False,
+            has_many_requests=True,
+        )
+        for service in SERVICE_NAMES
+    ]
 
 
 class Reflection:

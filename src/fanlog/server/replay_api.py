@@ -13,7 +13,7 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.verbs.reopening import Wanted
 from fanlog.broker.verbs.seek_answers import DROPPED
-from fanlog.core.dead_letter import Letter, LetterOutcome, LetterPlace, LetterSelection
+from fanlog.core.dead_letter import Letter, LetterGroup, LetterOutcome, LetterPlace, LetterSelection
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.ids import parse_message_id
@@ -121,6 +121,33 @@ async def list_dead_letters(
     return pb.ListDeadLettersResponse(
         letters=map(_letter_pb, found), next_page_token=_token(name, place)
     )
+
+
+async def count_dead_letters(
+    broker: Broker, request: pb.CountDeadLettersRequest
+) -> pb.CountDeadLettersResponse:
+    name = _check_subscription(request.subscription)
+    scope = f"counts of {_scope(name)}"
+    page = paging.parse_page(scope, 0, request.page_token)
+    after = LetterPlace.parse(page.after) if page.after else None
+    groups, rest, place = await broker.dead_letters.count(name, after)
+    return pb.CountDeadLettersResponse(
+        groups=map(_group_pb, groups),
+        rest=rest,
+        next_page_token="" if place is None else paging.token(scope, str(place)),
+    )
+
+
+def _group_pb(one: LetterGroup) -> pb.LetterGroup:
+    found = pb.LetterGroup(
+        source_subscription=one.source_subscription,
+        reason=one.reason,
+        letters=one.letters,
+        message_id=one.example,
+    )
+    found.first_time.FromNanoseconds(one.first_ns)
+    found.last_time.FromNanoseconds(one.last_ns)
+    return found
 
 
 async def redrive(broker: Broker, request: pb.RedriveRequest, call: Call) -> pb.RedriveResponse:
@@ -284,5 +311,11 @@ METHODS = (
         "ListDeadLetters", pb.ListDeadLettersRequest, pb.ListDeadLettersResponse, list_dead_letters
     ),
     method_with_call("Redrive", pb.RedriveRequest, pb.RedriveResponse, redrive, "subscription"),
+    method(
+        "CountDeadLetters",
+        pb.CountDeadLettersRequest,
+        pb.CountDeadLettersResponse,
+        count_dead_letters,
+    ),
     method("Discard", pb.DiscardRequest, pb.DiscardResponse, discard, "subscription"),
 )

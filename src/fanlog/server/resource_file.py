@@ -1,4 +1,4 @@
-"""`--resources FILE`: schemas, topics, subscriptions and schedules that are to be there at start.
+"""`--resources FILE`: schemas, topics, subscriptions, schedules and alerts, to be there at start.
 
     [schemas.order]
     type = "AVRO"
@@ -19,8 +19,8 @@
     filter = "payload.amount >= 1000"
 
 The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
-says the same in its own way. Those of a schema are in `schema_resources`, those of a schedule in
-`schedule_resources`. Short names belong to the
+says the same in its own way. Those of a schema are in `schema_resources`, of a schedule in
+`schedule_resources`, of an alert in `alert_resources`. Short names belong to the
 default project. A resource that is missing is made; one that is there and differs is left as it
 is, and the difference is logged.
 """
@@ -42,9 +42,11 @@ from fanlog.broker.broker import Broker
 from fanlog.core.roles import CustomRole, check_role
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import names
+from fanlog.model.alerts import Alert
 from fanlog.model.resources import SchemaSettings, Subscription, Topic
 from fanlog.model.schedules import Schedule
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.server.alert_resources import find_alert, read_alert
 from fanlog.server.schedule_resources import find_schedule, read_schedule
 from fanlog.server.schema_resources import (
     SchemaResource,
@@ -59,7 +61,7 @@ log = logging.getLogger("fanlog.resources")
 
 Resource = TypeVar("Resource", types.Topic, types.Subscription)
 
-_SECTIONS = "schemas, topics, subscriptions, schedules and roles"
+_SECTIONS = "schemas, topics, subscriptions, schedules, alerts and roles"
 #: Fields whose values are too long for a line of the log.
 _LONG = frozenset({"definition", "data"})
 #: More than this is a mistake; a subscription with everything set has about thirty.
@@ -86,6 +88,7 @@ class Resources:
     subscriptions: tuple[SubscriptionSpec, ...]
     roles: tuple[CustomRole, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    alerts: tuple[Alert, ...] = ()
 
 
 def read_resources(path: Path, project: str) -> Resources:
@@ -95,7 +98,8 @@ def read_resources(path: Path, project: str) -> Resources:
         ConfigError: Names the file, the resource and the mistake in it.
     """
     content = _load(path)
-    unknown = content.keys() - {"schemas", "topics", "subscriptions", "schedules", "roles"}
+    known = {"schemas", "topics", "subscriptions", "schedules", "alerts", "roles"}
+    unknown = content.keys() - known
     if unknown:
         raise ConfigError(
             f"{path}: {min(map(str, unknown))!r} is not known; a resources file has {_SECTIONS}"
@@ -120,6 +124,10 @@ def read_resources(path: Path, project: str) -> Resources:
         _read_schedule(path, str(name), value, project)
         for name, value in _section(path, content, "schedules").items()
     ]
+    alerts = [
+        _read_alert(path, str(name), value, project)
+        for name, value in _section(path, content, "alerts").items()
+    ]
     return Resources(
         path,
         tuple(schemas),
@@ -127,6 +135,7 @@ def read_resources(path: Path, project: str) -> Resources:
         tuple(subscriptions),
         tuple(roles),
         tuple(schedules),
+        tuple(alerts),
     )
 
 
@@ -170,6 +179,8 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             _log_differences("subscription", subscription, present)
     for schedule in wanted.schedules:
         await _ensure_schedule(broker, wanted.path, schedule)
+    for alert in wanted.alerts:
+        await _ensure_alert(broker, wanted.path, alert)
 
 
 async def _ensure_schedule(broker: Broker, path: Path, wanted: Schedule) -> None:
@@ -180,6 +191,16 @@ async def _ensure_schedule(broker: Broker, path: Path, wanted: Schedule) -> None
         log.info("action=resource_created schedule=%s", wanted.name)
     else:
         _log_differences("schedule", wanted, present)
+
+
+async def _ensure_alert(broker: Broker, path: Path, wanted: Alert) -> None:
+    present = find_alert(broker, wanted)
+    if present is None:
+        with _naming(path, f"alert {wanted.name!r}"):
+            await broker.alerts.create(wanted)
+        log.info("action=resource_created alert=%s", wanted.name)
+    else:
+        _log_differences("alert", wanted, present)
 
 
 def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
@@ -197,8 +218,8 @@ def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
 
 def _log_differences(
     kind: str,
-    wanted: SchemaResource | TopicSpec | SubscriptionSpec | Schedule,
-    present: SchemaResource | Topic | Subscription | Schedule,
+    wanted: SchemaResource | TopicSpec | SubscriptionSpec | Schedule | Alert,
+    present: SchemaResource | Topic | Subscription | Schedule | Alert,
 ) -> None:
     for part in fields(wanted):
         asked, there = getattr(wanted, part.name), _as_asked(getattr(present, part.name))
@@ -327,6 +348,18 @@ def _read_schedule(path: Path, name: str, value: object, project: str) -> Schedu
             raise InvalidArgument("topic: a name is required")
         full = _full(topic, "topics", project)
         return read_schedule(_full(name, "schedules", project), plain, full)
+
+
+def _read_alert(path: Path, name: str, value: object, project: str) -> Alert:
+    what = f"alert {name!r}"
+    table = _table(path, what, value)
+    with _naming(path, what):
+        plain = {key: _plain(part) for key, part in table.items()}
+        subscription = plain.get("subscription", "")
+        if not isinstance(subscription, str):
+            raise InvalidArgument("subscription: must be the name of a subscription")
+        full = subscription and _full(subscription, "subscriptions", project)
+        return read_alert(_full(name, "alerts", project), plain, full)
 
 
 def _parse(message: Resource, name: str, table: Mapping[str, object]) -> Resource:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
 from fanlog.broker.verbs.seek_answers import SeekAnswer
-from fanlog.broker.verbs.seeks import Seeks
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, names
 from fanlog.model.ids import parse_message_id
@@ -24,10 +26,22 @@ REOPENED_FROM = attributes.REOPENED_FROM
 ACKNOWLEDGED = attributes.ACKNOWLEDGED
 
 
+Answer = TypeVar("Answer", covariant=True)
+
+
+class Seeking(Protocol[Answer]):
+    """The verbs of seeks: those that move, or those that estimate."""
+
+    async def to_time(self, name: str, time_ns: int) -> Answer: ...
+    async def to_end(self, name: str) -> Answer: ...
+    async def to_position(self, name: str, position: Mapping[PartitionId, Offset]) -> Answer: ...
+    async def to_snapshot(self, name: str, snapshot_name: str) -> Answer: ...
+
+
 async def seek(
-    seeks: Seeks, request: types.SeekRequest | replay_pb2.SeekSubscriptionRequest
-) -> SeekAnswer:
-    """Do a SeekRequest, Google's or ours.
+    seeks: Seeking[Answer], request: types.SeekRequest | replay_pb2.SeekSubscriptionRequest
+) -> Answer:
+    """Do a SeekRequest, Google's or ours, or estimate it.
 
     Raises:
         InvalidArgument: No target, or one that is none of the subscription's.
@@ -46,8 +60,8 @@ async def seek(
 
 
 async def _seek_to_messages(
-    seeks: Seeks, name: str, request: replay_pb2.SeekSubscriptionRequest
-) -> SeekAnswer:
+    seeks: Seeking[Answer], name: str, request: replay_pb2.SeekSubscriptionRequest
+) -> Answer:
     if request.WhichOneof("target") == "message_id":
         if "," in request.message_id:
             raise InvalidArgument(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fanlog.server import (
+    alerts_api,
     auth_api,
+    browse_api,
     catalog_api,
+    cluster_api,
     delivery_api,
     exports_api,
     iam_api,
@@ -12,6 +15,7 @@ from fanlog.server import (
     jobs_api,
     lake_api,
     log_api,
+    overview_api,
     publisher_api,
     replay_api,
     schedules_api,
@@ -38,12 +42,16 @@ SERVICES = (
     Service("fanlog.v1.Catalog", catalog_api.METHODS),
     Service("fanlog.v1.Jobs", jobs_api.METHODS),
     Service("fanlog.v1.Schedules", schedules_api.METHODS),
+    Service("fanlog.v1.Alerts", alerts_api.METHODS),
+    Service("fanlog.v1.Cluster", cluster_api.METHODS),
     Service("fanlog.v1.Lake", lake_api.METHODS),
     Service("fanlog.v1.Log", log_api.METHODS, log_api.STREAMS),
     Service("fanlog.v1.Sink", sink_api.METHODS, sink_api.STREAMS),
     Service("fanlog.v1.Exports", exports_api.METHODS),
     Service("fanlog.v1.Replay", replay_api.METHODS),
     Service("fanlog.v1.Inspection", inspection_api.METHODS),
+    Service("fanlog.v1.Browse", browse_api.METHODS),
+    Service("fanlog.v1.Overview", overview_api.METHODS, overview_api.STREAMS),
     Service("fanlog.v1.Auth", auth_api.METHODS),
 )
 SERVICE_NAMES = tuple(service.name for service in SERVICES)

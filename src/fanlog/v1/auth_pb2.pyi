@@ -192,3 +192,25 @@ class WhoAmIResponse(_message.Message):
     server_id: str
     expire_time: _timestamp_pb2.Timestamp
     def __init__(self, member: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., server_id: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CheckAccessRequest(_message.Message):
+    __slots__ = ("resources", "permissions")
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedScalarFieldContainer[str]
+    permissions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resources: _Optional[_Iterable[str]] = ..., permissions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckAccessResponse(_message.Message):
+    __slots__ = ("granted",)
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    granted: _containers.RepeatedCompositeFieldContainer[Granted]
+    def __init__(self, granted: _Optional[_Iterable[_Union[Granted, _Mapping]]] = ...) -> None: ...
+
+class Granted(_message.Message):
+    __slots__ = ("resource", "permissions")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    resource: str
+    permissions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resource: _Optional[str] = ..., permissions: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -300,3 +300,154 @@ class PurgeResponse(_message.Message):
     outstanding: int
     dry_run: bool
     def __init__(self, purged: _Optional[int] = ..., outstanding: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class GetDeliveryRequest(_message.Message):
+    __slots__ = ("subscription",)
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    def __init__(self, subscription: _Optional[str] = ...) -> None: ...
+
+class Delivery(_message.Message):
+    __slots__ = ("subscription", "mode", "consumers", "consumers_left_off", "waiting_pulls", "outstanding", "last_acknowledged", "last_delivered", "push", "counts")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_LEFT_OFF_FIELD_NUMBER: _ClassVar[int]
+    WAITING_PULLS_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    LAST_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    LAST_DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    PUSH_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    mode: str
+    consumers: _containers.RepeatedCompositeFieldContainer[Consumer]
+    consumers_left_off: int
+    waiting_pulls: int
+    outstanding: int
+    last_acknowledged: _timestamp_pb2.Timestamp
+    last_delivered: _timestamp_pb2.Timestamp
+    push: PushHealth
+    counts: DeliveryCounts
+    def __init__(self, subscription: _Optional[str] = ..., mode: _Optional[str] = ..., consumers: _Optional[_Iterable[_Union[Consumer, _Mapping]]] = ..., consumers_left_off: _Optional[int] = ..., waiting_pulls: _Optional[int] = ..., outstanding: _Optional[int] = ..., last_acknowledged: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_delivered: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., push: _Optional[_Union[PushHealth, _Mapping]] = ..., counts: _Optional[_Union[DeliveryCounts, _Mapping]] = ...) -> None: ...
+
+class Consumer(_message.Message):
+    __slots__ = ("client_id", "address", "principal", "connected_at", "outstanding", "max_outstanding", "outstanding_bytes", "max_outstanding_bytes")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    MAX_OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_OUTSTANDING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    address: str
+    principal: str
+    connected_at: _timestamp_pb2.Timestamp
+    outstanding: int
+    max_outstanding: int
+    outstanding_bytes: int
+    max_outstanding_bytes: int
+    def __init__(self, client_id: _Optional[str] = ..., address: _Optional[str] = ..., principal: _Optional[str] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outstanding: _Optional[int] = ..., max_outstanding: _Optional[int] = ..., outstanding_bytes: _Optional[int] = ..., max_outstanding_bytes: _Optional[int] = ...) -> None: ...
+
+class PushHealth(_message.Message):
+    __slots__ = ("endpoint", "breaker", "trouble", "next_try", "window", "under_way", "attempts", "outcomes", "failures")
+    class OutcomesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TRY_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    breaker: str
+    trouble: str
+    next_try: _timestamp_pb2.Timestamp
+    window: int
+    under_way: int
+    attempts: int
+    outcomes: _containers.ScalarMap[str, int]
+    failures: _containers.RepeatedCompositeFieldContainer[PushFailure]
+    def __init__(self, endpoint: _Optional[str] = ..., breaker: _Optional[str] = ..., trouble: _Optional[str] = ..., next_try: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window: _Optional[int] = ..., under_way: _Optional[int] = ..., attempts: _Optional[int] = ..., outcomes: _Optional[_Mapping[str, int]] = ..., failures: _Optional[_Iterable[_Union[PushFailure, _Mapping]]] = ...) -> None: ...
+
+class PushFailure(_message.Message):
+    __slots__ = ("time", "reason", "messages", "message_id")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    time: _timestamp_pb2.Timestamp
+    reason: str
+    messages: int
+    message_id: str
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., messages: _Optional[int] = ..., message_id: _Optional[str] = ...) -> None: ...
+
+class DeliveryCounts(_message.Message):
+    __slots__ = ("delivered", "redelivered", "acknowledged", "nacked", "expired", "dead_lettered", "filtered_out", "lapsed")
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    REDELIVERED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    NACKED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERED_FIELD_NUMBER: _ClassVar[int]
+    FILTERED_OUT_FIELD_NUMBER: _ClassVar[int]
+    LAPSED_FIELD_NUMBER: _ClassVar[int]
+    delivered: int
+    redelivered: int
+    acknowledged: int
+    nacked: int
+    expired: int
+    dead_lettered: int
+    filtered_out: int
+    lapsed: int
+    def __init__(self, delivered: _Optional[int] = ..., redelivered: _Optional[int] = ..., acknowledged: _Optional[int] = ..., nacked: _Optional[int] = ..., expired: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., filtered_out: _Optional[int] = ..., lapsed: _Optional[int] = ...) -> None: ...
+
+class EstimateRequest(_message.Message):
+    __slots__ = ("act", "resource", "time", "snapshot", "position", "message_id")
+    ACT_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    act: str
+    resource: str
+    time: _timestamp_pb2.Timestamp
+    snapshot: str
+    position: str
+    message_id: str
+    def __init__(self, act: _Optional[str] = ..., resource: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., position: _Optional[str] = ..., message_id: _Optional[str] = ...) -> None: ...
+
+class EstimateResponse(_message.Message):
+    __slots__ = ("sentence", "reopened", "acknowledged", "lost", "outstanding", "kept", "subscriptions", "snapshots", "topics", "estimated")
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    REOPENED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    sentence: str
+    reopened: int
+    acknowledged: int
+    lost: int
+    outstanding: int
+    kept: int
+    subscriptions: int
+    snapshots: int
+    topics: int
+    estimated: bool
+    def __init__(self, sentence: _Optional[str] = ..., reopened: _Optional[int] = ..., acknowledged: _Optional[int] = ..., lost: _Optional[int] = ..., outstanding: _Optional[int] = ..., kept: _Optional[int] = ..., subscriptions: _Optional[int] = ..., snapshots: _Optional[int] = ..., topics: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...

@@ -125,6 +125,32 @@ class PartitionOffset(_message.Message):
     offset: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
+class GetPlacesRequest(_message.Message):
+    __slots__ = ("selection",)
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    selection: TopicSelection
+    def __init__(self, selection: _Optional[_Union[TopicSelection, _Mapping]] = ...) -> None: ...
+
+class GetPlacesResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionPlaces]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionPlaces, _Mapping]]] = ...) -> None: ...
+
+class PartitionPlaces(_message.Message):
+    __slots__ = ("topic", "partition", "end", "offsets", "anchors")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    ANCHORS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    end: int
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    anchors: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., end: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ..., anchors: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class ReadRequest(_message.Message):
     __slots__ = ("ranges",)
     RANGES_FIELD_NUMBER: _ClassVar[int]

@@ -207,3 +207,37 @@ class DiscardResponse(_message.Message):
     skipped_letters: _containers.RepeatedCompositeFieldContainer[SkippedLetter]
     next_page_token: str
     def __init__(self, discarded: _Optional[int] = ..., skipped: _Optional[int] = ..., skipped_letters: _Optional[_Iterable[_Union[SkippedLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CountDeadLettersRequest(_message.Message):
+    __slots__ = ("subscription", "page_token")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    page_token: str
+    def __init__(self, subscription: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class CountDeadLettersResponse(_message.Message):
+    __slots__ = ("groups", "rest", "next_page_token")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    REST_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[LetterGroup]
+    rest: int
+    next_page_token: str
+    def __init__(self, groups: _Optional[_Iterable[_Union[LetterGroup, _Mapping]]] = ..., rest: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class LetterGroup(_message.Message):
+    __slots__ = ("source_subscription", "reason", "letters", "first_time", "last_time", "message_id")
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    source_subscription: str
+    reason: str
+    letters: int
+    first_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    message_id: str
+    def __init__(self, source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., letters: _Optional[int] = ..., first_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message_id: _Optional[str] = ...) -> None: ...

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from fanlog.client.log import LogClient
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import table
 from fanlog.pipeline.jobs.work import Arguments
 from fanlog.routing import filter_parse
 from fanlog.spark import column
+from fanlog.spark.broker import connect
+from fanlog.spark.options import read_options
+from fanlog.spark.selection import selection_pb
+from fanlog.v1 import log_pb2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,6 +27,25 @@ _SETS = "partition long, offsets binary"
 
 def window(context: Context, arguments: Arguments) -> DataFrame:
     """The messages that the arguments of a job are about: which topics, from when to when."""
+    options = _options(context, arguments)
+    for argument, option in (
+        ("start_time", "startingTimestamp"),
+        ("end_time", "endingTimestamp"),
+    ):
+        if argument in arguments:
+            options[option] = arguments[argument]
+    return table.messages(context.spark, options)
+
+
+def places(context: Context, arguments: Arguments) -> Sequence[log_pb2.PartitionPlaces]:
+    """The places of messages that came behind gaps, in the topics that the arguments name."""
+    selection = selection_pb(read_options(_options(context, arguments), is_streaming=False))
+    with connect(context.endpoint) as connection:
+        return LogClient(connection).get_places(selection)
+
+
+def _options(context: Context, arguments: Arguments) -> dict[str, str]:
+    """The options of a read of the topics that the arguments name."""
     options = {
         "endpoint": context.endpoint,
         "minPartitions": str(context.parallelism),
@@ -34,13 +58,7 @@ def window(context: Context, arguments: Arguments) -> DataFrame:
         options["subscription"] = arguments["subscription"]
     else:
         options["topicPattern"] = arguments["pattern"]
-    for argument, option in (
-        ("start_time", "startingTimestamp"),
-        ("end_time", "endingTimestamp"),
-    ):
-        if argument in arguments:
-            options[option] = arguments[argument]
-    return table.messages(context.spark, options)
+    return options
 
 
 def where_matching(messages: DataFrame, text: str) -> DataFrame:

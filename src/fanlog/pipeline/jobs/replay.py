@@ -15,6 +15,7 @@ from fanlog.client.reopening import ReopenClient
 from fanlog.model import attributes
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import history
+from fanlog.pipeline.jobs.place_order import in_order
 from fanlog.pipeline.jobs.task_progress import TaskProgress
 from fanlog.pipeline.jobs.times import timestamp_pb
 from fanlog.pipeline.jobs.work import JobResult, Work
@@ -105,11 +106,13 @@ def _skipped_json(skipped: Counter[str]) -> dict[str, object]:
 
 def _copy(context: Context, work: Work) -> JobResult:
     arguments = work.arguments
+    # Asked before the window is read: what is published meanwhile is left out.
+    places = history.places(context, arguments)
     messages = history.window(context, arguments)
     if "filter" in arguments:
         messages = history.where_matching(messages, arguments["filter"])
     with TaskProgress(context, work, phase="publishing"):
-        rows = copies(messages, work.name)
+        rows = copies(in_order(messages, places), work.name)
         published = publish_once(context, work, rows, arguments["to_topic"])
     return {"published": published, "topic": arguments["to_topic"]}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,7 @@ from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.model import attributes
 from fanlog.model.json_value import Json
+from fanlog.model.spans import TRACEPARENT
 from fanlog.server.calls import EVERYBODY, Caller, Certificate, Unary
 from fanlog.server.http_callers import (
     address_of,
@@ -31,11 +33,13 @@ from fanlog.server.rest.route import Asked, Route, Router
 from fanlog.server.services import LARGE
 from fanlog.transport.lifetime import Lifetime
 
-#: Headers that begin so are metadata of the call, as gRPC has it.
-_OWN = attributes.PREFIX.encode()
+#: Headers that begin so are metadata of the call, as gRPC has it: ours, and the context of a trace.
+_OWN = (attributes.PREFIX.encode(), TRACEPARENT.encode())
 
 log = logging.getLogger("fanlog.rest")
 
+#: Stands for the code of a request whose caller left before it was answered.
+_LEFT = 499
 _JSON = (b"content-type", b"application/json")
 _PARAMETERS_MAX = 100
 _LENGTH_DIGITS_MAX = 20
@@ -113,28 +117,37 @@ class RestApp:
         *,
         project: str,
         bytes_max: int,
-        facts: Facts,
+        facts: Facts | None,
+        answered: Counter[tuple[str, int]],
     ) -> None:
+        """`answered` counts requests, by method and code."""
         self._router = router
         self._verbs = verbs
         self._project = project
         self._bytes_max = bytes_max
         self._facts = facts
+        self._answered = answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = ""
         try:
-            code, headers, body = await self._answer(scope, receive)
+            route, variables = self._router.find(scope["method"], scope["raw_path"])
+            method = route.method
+            code, headers, body = await self._answer(route, variables, scope, receive)
         except Gone:
+            self._answered[method, _LEFT] += 1
             return
         except Exception as error:
             code, headers, body = failed(error)
+        self._answered[method, code] += 1
         if body or code != 204:
             headers = [_JSON, (b"content-length", b"%d" % len(body)), *headers]
         await send({"type": "http.response.start", "status": code, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, errors.Headers, bytes]:
-        route, variables = self._router.find(scope["method"], scope["raw_path"])
+    async def _answer(
+        self, route: Route, variables: dict[str, str], scope: Scope, receive: Receive
+    ) -> tuple[int, errors.Headers, bytes]:
         headers = dict(scope["headers"])
         content = await self._read_body(headers, receive, self._bound_of(route))
         asked = Asked(

@@ -19,6 +19,8 @@ _SINGULARS = {
     "snapshots": "snapshot",
     "jobs": "job",
     "schedules": "schedule",
+    "alerts": "alert",
+    "accounts": "account",
     "schemas": "schema",
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

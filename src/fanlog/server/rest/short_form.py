@@ -28,6 +28,7 @@ RENAMES = (
     ("push_config.push_endpoint", "delivery_url"),
     ("push_config", "mode"),
     *((f"label {label}", field) for field, (label, _) in shapes.SETTINGS.items()),
+    *((f"label {label}", field) for field, (label, _) in shapes.RATES.items()),
 )
 
 _TOPICS = "/v1/topics"

@@ -84,20 +84,17 @@ _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 #: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
 FIXED_TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
-TOPIC_SETTINGS: dict[str, tuple[str, type]] = FIXED_TOPIC_SETTINGS | {
+RATES: dict[str, tuple[str, type]] = {
     "publish_rate": (LABEL_PUBLISH_RATE, int),
     "publish_burst": (LABEL_PUBLISH_BURST, int),
     "publish_bytes_rate": (LABEL_PUBLISH_BYTES_RATE, int),
     "publish_bytes_burst": (LABEL_PUBLISH_BYTES_BURST, int),
 }
+TOPIC_SETTINGS = FIXED_TOPIC_SETTINGS | RATES
 TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 TOPIC |= {
     "ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)},
-    **{
-        name: integer(1, limits.PUBLISH_RATE_MAX)
-        for name, (_, kind) in TOPIC_SETTINGS.items()
-        if kind is int
-    },
+    **{name: integer(1, limits.PUBLISH_RATE_MAX) for name in RATES},
 }
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
