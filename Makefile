@@ -41,12 +41,13 @@ soak: setup
 	cd tests && ../$(BIN)/python -m chaos.soak --minutes $(SOAK_MINUTES) $(SOAK_ARGS)
 
 # Whole worlds on virtual time (docs/internals/simulator.md): SEEDS of them from FIRST on in JOBS
-# processes, or the one of SEED again; MUTANTS=1 looks for the planted bugs.
+# processes, or the one of SEED again; MUTANTS=1 looks for the planted bugs. CLUSTER=1: worlds of a
+# cluster instead.
 SEEDS ?= 200
 FIRST ?= 0
 JOBS  ?= 1
 sim: setup
-	cd tests && ../$(BIN)/python -m simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) \
+	cd tests && ../$(BIN)/python -m simulator$(if $(CLUSTER),.cluster) --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(MUTANTS),--mutants) $(SIM_ARGS)
 
 check: setup
@@ -71,9 +72,10 @@ fuzz-seeds: setup
 bench: setup
 	$(BIN)/python -m bench.run $(BENCH_ARGS)
 
-# Writes the reference pages that the code knows best.
+# Writes the reference pages that the code knows best, and deploy/: a dashboard and alert rules.
 docs: setup
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m scripts.monitoring
 
 # The modules of src/fanlog/v1, of the .proto files beside them.
 protos: setup
@@ -81,12 +83,12 @@ protos: setup
 	$(BIN)/python scripts/stubs.py
 
 # Resolves again and rewrites the lock file: names, versions and hashes, for every Python and system
-# we support.
+# we support. Versions that still fit stay, unless UPGRADE=1.
 lock:
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv; }
 	build/lock/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-	  --upgrade --quiet --output-file requirements.lock
+	  $(if $(UPGRADE),--upgrade) --quiet --output-file requirements.lock
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sees to the programs that tests use beside Python: strace (what was synced before an answer left),
-# libfaketime (clocks that step), PostgreSQL (databases of programs; tests start a server of their own), and
-# curl, h2load and Chromium (clients of the port). Installs them where that can be done without asking, as root on
+# libfaketime (clocks that step), PostgreSQL (databases of programs; tests start a server of their own),
+# curl, h2load and Chromium (clients of the port), promtool (alert rules and the dashboard), and Maven
+# with its Java (Kafka). Installs them where that can be done without asking, as root on
 # Debian and its kin; says what is missing otherwise, and never fails: tests that need them skip on a
 # laptop and fail in CI.
 set -u
@@ -11,8 +12,10 @@ command -v strace > /dev/null || missing+=(strace)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' > /dev/null || missing+=(libfaketime)
 command -v initdb > /dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || missing+=(postgresql)
 command -v curl > /dev/null || missing+=(curl)
+command -v mvn > /dev/null || missing+=(maven)
 command -v h2load > /dev/null || missing+=(nghttp2-client)
 command -v chromium > /dev/null || missing+=(chromium)
+command -v promtool > /dev/null || missing+=(prometheus)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then

@@ -1,0 +1,1 @@
+"""What monitors a server: a dashboard and alert rules, of the table of metrics."""
