@@ -24,7 +24,7 @@ import fanlog
 from fanlog import config, errors, limits
 from fanlog.cli.commands import app
 from fanlog.cli.serve import ServeOptions
-from fanlog.core import roles
+from fanlog.core import problems, roles
 from fanlog.core.share import states
 from fanlog.model import quotas
 from fanlog.server import metric_families, permissions
@@ -152,26 +152,26 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-#: The samples of a metric on the page, by its kind.
-_SAMPLES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
-
-
 def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
         "`GET /metrics` on the HTTP port shows them in the text format of Prometheus. Names do not",
-        "change. Counters start at 0 when the server starts. The label `subscription` is the full",
-        "name, `projects/…/subscriptions/…`.",
+        "change. Counters start at 0 when the server starts. The labels `topic` and `subscription`",
+        "are full names, `projects/…/subscriptions/…`. Of more topics or subscriptions than the",
+        "setting `metrics_resources_max` says, the largest and most active have metrics of their",
+        "own, and `fanlog_metrics_cut` counts the others. There are [a dashboard and alert",
+        "rules](../guides/monitoring.md). Written from the table `fanlog.server.metric_families`.",
     ]
     for section, families in metric_families.SECTIONS.items():
         lines += ["", f"## {section}", ""]
-        lines += ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+        lines += ["| metric | kind | unit | labels | meaning |", "| --- | --- | --- | --- | --- |"]
         for family in families:
-            names = ", ".join(f"`{family.name}{suffix}`" for suffix in _SAMPLES[family.kind])
+            names = ", ".join(f"`{name}`" for name in family.sample_names)
             labels = ", ".join(f"`{label}`" for label in family.labels)
             text = f"{family.text} Only {family.when}." if family.when else family.text
-            lines.append(f"| {names} | {family.kind} | {labels} | {text} |".replace("|  |", "| |"))
+            line = f"| {names} | {family.kind} | {family.unit} | {labels} | {text} |"
+            lines.append(line.replace("|  |", "| |").replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 
@@ -248,6 +248,21 @@ def permissions_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def problems_page() -> str:
+    lines = [
+        "# Problems",
+        "",
+        "What `fanlog problems`, `GET /v1/problems`, the console and `fanlog.v1.Overview` say is",
+        "wrong now. A problem is there while its rule holds. Codes never change their meaning.",
+        "",
+        "| code | severity | about a | when, and what to do |",
+        "| --- | --- | --- | --- |",
+    ]
+    for code, row in problems.CODES.items():
+        lines.append(f"| `{code}` | {row.severity} | {row.kind} | {row.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
 def decisions_page() -> str:
     lines = [
         "# Decisions",
@@ -278,6 +293,7 @@ PAGES = {
     "reference/fanlog_v1.md": proto_page,
     "reference/output_only.md": output_only_page,
     "reference/permissions.md": permissions_page,
+    "reference/problems.md": problems_page,
     "internals/states.md": states_page,
     "adr/README.md": decisions_page,
 }
