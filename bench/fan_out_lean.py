@@ -33,7 +33,7 @@ def measure(server: Server, count: int) -> Sample:
             connection.chains(_creations(names, topic), WORKERS, lambda *_: None)
         request = publish_request(topic, count=1, size_bytes=SIZE_BYTES)
         published = message_ids([session.api.publish(request)])
-        fetch = _Fetch(names)
+        fetch = Fetch(names)
         with Meter(server) as fetching:
             connection.chains(fetch.pulls, WORKERS, fetch.after)
         connection.close()
@@ -54,7 +54,7 @@ def _creations(names: list[str], topic: str) -> list[Call]:
     return [("Subscriber/CreateSubscription", each.SerializeToString()) for each in requests]
 
 
-class _Fetch:
+class Fetch:
     """A Pull on each subscription, again while it brings nothing, then an Acknowledge."""
 
     def __init__(self, names: list[str]) -> None:

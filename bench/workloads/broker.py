@@ -160,7 +160,7 @@ BROKER = (
     ),
     Workload(
         name="ordinary",
-        measure=ordinary.measure,
+        measure=ordinary.measure_batches,
         figures=(
             Figure(
                 key="publish",
@@ -174,9 +174,35 @@ BROKER = (
                 unit="s",
                 against=(NO_DEARER,),
             ),
+            Figure(
+                key="stream",
+                label="the same on a stream: server's CPU to deliver 1,000,000",
+                unit="s",
+                against=(NO_DEARER,),
+            ),
         ),
         counted="messages",
         count=3_000_000,
+    ),
+    Workload(
+        name="ordinary-single",
+        measure=ordinary.measure_single,
+        figures=(
+            Figure(
+                key="publish",
+                label="one a request, lean client: server's CPU to publish it",
+                unit="µs",
+                against=(NO_DEARER,),
+            ),
+            Figure(
+                key="fetch",
+                label="the same: server's CPU to pull and acknowledge it",
+                unit="µs",
+                against=(NO_DEARER,),
+            ),
+        ),
+        counted="messages",
+        count=80_000,
     ),
     Workload(
         name="exactly-once",
