@@ -13,6 +13,8 @@ from fanlog.core.records import (
     Activity,
     AddressRecord,
     AgendaChunk,
+    AlertRecord,
+    AlertStateRecord,
     ArchivedRecord,
     AttemptsChunk,
     Committing,
@@ -58,9 +60,11 @@ from fanlog.core.records import (
     Trimmed,
     digest_of,
 )
+from fanlog.core.records.alerts import state_record
 from fanlog.core.records.schedules import tick_record
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.roles import CustomRole
+from fanlog.model.alerts import Alert, AlertState
 from fanlog.model.identity import AccountKey, ApiToken, ServiceAccount
 from fanlog.model.jobs import Job
 from fanlog.model.resources import (
@@ -224,6 +228,25 @@ SCHEDULE = Schedule(
 )
 PROGRESS = Progress(decided_s=BIG, last_tick_s=60, last_message_id="2000000000000", error="no room")
 
+ALERT = Alert(
+    name="projects/p/alerts/behind",
+    condition="BACKLOG_AGE",
+    subscription="projects/p/subscriptions/s",
+    limit=BIG,
+    clear=0,
+    minimum_s=0.5,
+    created_s=1.5,
+)
+REFUSING = Alert(name="projects/p/alerts/full", condition="PUBLISHES_REFUSED")
+HOLDING = AlertState(
+    is_holding=True,
+    since_s=1.5,
+    turning_s=2.5,
+    number=3,
+    last_message_id="2000000000000",
+    sentence="behind: ä",
+)
+
 ACCOUNT = ServiceAccount(
     id=9,
     name="ci",
@@ -291,6 +314,10 @@ STORED: list[Record] = [
     JobRecord(JOB.name, JOB),
     ScheduleRecord(SCHEDULE.name, SCHEDULE),
     tick_record(SCHEDULE.name, PROGRESS),
+    AlertRecord(ALERT.name, ALERT),
+    AlertRecord(REFUSING.name, REFUSING),
+    state_record(ALERT.name, HOLDING),
+    state_record(REFUSING.name, AlertState(since_s=0.0)),
     QueryRecord(digest_of("q"), Query("q", 7, BIG, 1.5)),
     CommittingRecord(digest_of("q"), Committing("q", 8, ("aa", "bb"))),
     ProgressRecord(digest_of("q"), EpochProgress(1, 2, BIG)),
@@ -329,6 +356,8 @@ REMOVED: list[Record] = [
     JobRecord(JOB.name, None),
     ScheduleRecord(SCHEDULE.name, None),
     TickRecord(SCHEDULE.name, None),
+    AlertRecord(ALERT.name, None),
+    AlertStateRecord(ALERT.name, None),
     QueryRecord(digest_of("q"), None),
     CommittingRecord(digest_of("q"), None),
     ProgressRecord(digest_of("q"), None),

@@ -24,6 +24,10 @@ EXPECTED = {
     "10-own-client.py": ("received two chairs\nreopened 1\nreceived two chairs\nNOT_FOUND\n"),
     "11-once.py": "attempt 1 paid\nattempt 2 duplicate\npayments [(10,)]\n",
     "12-outbox.py": "published 2\nreceived two chairs\nreceived a table\n",
+    "13-alerts.py": (
+        "began - billing-behind: 2 messages wait for alerted-billing (limit 1)\n"
+        "ended - billing-behind is over: 0 messages wait for alerted-billing (limit 1)\n"
+    ),
     "9-snapshot.py": (
         "processed ['before']\nprocessed ['after 0', 'after 1', 'after 2']\n"
         "again     ['after 0', 'after 1', 'after 2']\n"

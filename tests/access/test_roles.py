@@ -42,6 +42,8 @@ def _request(full_name: str, kind: type[Any]) -> Any:
         request.name = f"{PROJECT}/jobs/one"
     if ".Schedules." in full_name and hasattr(request, "name"):
         request.name = f"{PROJECT}/schedules/daily"
+    if ".Alerts." in full_name and hasattr(request, "name"):
+        request.name = f"{PROJECT}/alerts/behind"
     if full_name.endswith(("CreateSchedule", "UpdateSchedule")):
         request.schedule.name = f"{PROJECT}/schedules/daily"
         request.schedule.topic = _NAMES["topic"]

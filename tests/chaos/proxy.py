@@ -15,21 +15,22 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Listens on a port of its own and passes bytes on, until told otherwise.
+    """Listens on a port, of its own if none is given, and passes bytes on, until told otherwise.
 
     The server may move (a restart takes a new port): set `target`. Close it to end its threads.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, port: int = 0) -> None:
         self.target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
         self._links: list[_Link] = []
         #: Connections made since the start.
         self.count = 0
         self._flowing = threading.Event()
-        self._flowing.set()
+        self._answering = threading.Event()
+        self.flow()
         self._is_closed = False
         self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
         self._thread.start()
@@ -45,13 +46,19 @@ class Proxy:
     def stall(self) -> None:
         """Pass nothing on in either direction, as a network without a word would."""
         self._flowing.clear()
+        self._answering.clear()
+
+    def mute(self) -> None:
+        """Pass on what clients say, and keep the server's answers."""
+        self._answering.clear()
 
     def flow(self) -> None:
         self._flowing.set()
+        self._answering.set()
 
     def close(self) -> None:
         self._is_closed = True
-        self._flowing.set()
+        self.flow()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -95,17 +102,23 @@ class Proxy:
             server.settimeout(None)
             with self._lock:
                 self.count += 1
-                self._links.append(_Link(client, server, self._flowing))
+                self._links.append(_Link(client, server, self._flowing, self._answering))
 
 
 class _Link:
     """One connection: two sockets, and a thread for each direction."""
 
-    def __init__(self, client: socket.socket, server: socket.socket, flow: threading.Event) -> None:
-        self._client, self._server, self._flow = client, server, flow
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        flowing: threading.Event,
+        answering: threading.Event,
+    ) -> None:
+        self._client, self._server = client, server
         self.is_open = True
-        for source, sink in ((client, server), (server, client)):
-            threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+        for way in ((client, server, flowing), (server, client, answering)):
+            threading.Thread(target=self._pass_on, args=way, daemon=True).start()
 
     def cut(self, *, reset: bool) -> None:
         self.is_open = False
@@ -121,10 +134,10 @@ class _Link:
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_WR)
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, flow: threading.Event) -> None:
         try:
             while data := source.recv(CHUNK_BYTES):
-                self._flow.wait()
+                flow.wait()
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from fanlog.log import batch as codec
 from fanlog.log.api import Log
 from fanlog.log.batch import Batch
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
+from fanlog.log.plain import encode_plain
+from fanlog.log.replicated.partition import Partition
 from fanlog.model.resources import Offset, PartitionId
 from fanlog.testing.conformance import LogConformance
 from fanlog.testing.damage import damage_batch
+from fanlog.testing.kafka_partition import KafkaTopic, MemoryPartition
+from fanlog.testing.replicated_conformance import ReplicatedConformance
 
 
 class TestMemoryLog(LogConformance):
@@ -38,7 +42,7 @@ class TestMemoryLogOfBatches(TestMemoryLog):
         values = log._partitions[partition].values
         value = values[base_offset]
         if isinstance(value, Batch):
-            values[base_offset] = codec.encode_plain(value)
+            values[base_offset] = encode_plain(value)
         return super().damage(log, place, partition, base_offset)
 
 
@@ -54,3 +58,12 @@ class TestEmbeddedLog(LogConformance):
         log.close()
         damage_batch(place / "data", partition, base_offset)
         return EmbeddedLog(place / "data")
+
+
+class TestReplicatedLog(ReplicatedConformance):
+    def setup_method(self) -> None:
+        self._topics: dict[Path, KafkaTopic] = {}
+
+    def opener(self, place: Path) -> Callable[[], Partition]:
+        topic = self._topics.setdefault(place, KafkaTopic())
+        return lambda: MemoryPartition(topic)

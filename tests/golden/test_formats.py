@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap64
 
+import entry_samples
 from fanlog.core import records
 from fanlog.core.drops import Drops, DropStretch
 from fanlog.core.records import (
     AddressRecord,
     AgendaChunk,
+    AlertRecord,
     DropRecord,
     ForgottenRecord,
     NumbersRecord,
@@ -34,6 +36,7 @@ from fanlog.core.records import (
     TenantChunk,
     TopicRecord,
 )
+from fanlog.core.records.alerts import state_record
 from fanlog.core.records.schedules import tick_record
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.seal_keys import NONCE_BYTES, SealKey, SealKeys
@@ -43,6 +46,7 @@ from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
 from fanlog.log.seal import UNSEALED, Seal
+from fanlog.model.alerts import Alert, AlertState
 from fanlog.model.resources import (
     PartitionId,
     PushConfig,
@@ -217,6 +221,35 @@ RECORDS = {
             ),
         ),
     ),
+    "record-v1-alert.bin": (
+        "65" + "d2e809215944273c9153b06205a990ec",
+        AlertRecord(
+            "projects/p/alerts/behind",
+            Alert(
+                name="projects/p/alerts/behind",
+                condition="BACKLOG_AGE",
+                subscription="projects/p/subscriptions/billing",
+                limit=600,
+                clear=60,
+                minimum_s=120.0,
+                created_s=1_700_000_000.25,
+            ),
+        ),
+    ),
+    "record-v1-alert-state.bin": (
+        "68" + "d2e809215944273c9153b06205a990ec",
+        state_record(
+            "projects/p/alerts/behind",
+            AlertState(
+                is_holding=True,
+                since_s=1_700_000_000.5,
+                turning_s=1_700_000_060.25,
+                number=3,
+                last_message_id="2000000000007",
+                sentence="behind: täglich",
+            ),
+        ),
+    ),
     "record-v1-drops.bin": (
         "64" + "0000000000000007" + "00000004",
         DropRecord(
@@ -346,4 +379,6 @@ def test_every_golden_file_is_tested():
         BATCHES.keys() | SEALED.keys() | ASKING.keys() | ENVELOPES.keys() | RECORDS.keys() | STAGES
     )
     tested |= SEALED_RECORDS.keys()
+    # Those of test_entries.py.
+    tested |= {f"entry-v1-{name}.bin" for name in entry_samples.samples()}
     assert {path.name for path in HERE.glob("*.bin")} == tested

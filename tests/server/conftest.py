@@ -38,6 +38,7 @@ from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.push.service import PushService
 from fanlog.server import app
+from fanlog.server import engine as engine_module
 from server.unique import unique
 
 T = TypeVar("T")
@@ -565,8 +566,8 @@ def start_server(
 
     Their `store` fails commits when told to.
     """
-    monkeypatch.setattr(app, "MemoryLog", BreakableMemoryLog)
-    monkeypatch.setattr(app, "EmbeddedLog", BreakableEmbeddedLog)
+    monkeypatch.setattr(engine_module, "MemoryLog", BreakableMemoryLog)
+    monkeypatch.setattr(engine_module, "EmbeddedLog", BreakableEmbeddedLog)
     started: list[RunningServer] = []
 
     def start(

@@ -38,6 +38,7 @@ _SHORT_TEXTS = {
     "fanlog-backlog-policy": "backlog_policy",
     "fanlog-backlog-fallback": "backlog_fallback",
     "fanlog-backlog-group": "backlog_group",
+    "fanlog-fairness": "fairness",
 }
 _SHORT_NUMBERS = {
     "fanlog-ttl": "message_ttl_seconds",
@@ -48,11 +49,19 @@ _SHORT_NUMBERS = {
     "fanlog-backlog-age": "backlog_age_seconds",
     "fanlog-backlog-block": "backlog_block_seconds",
     "fanlog-backlog-summaries": "backlog_summaries_seconds",
+    "fanlog-max-outstanding-messages": "max_outstanding_messages",
+    "fanlog-max-outstanding-bytes": "max_outstanding_bytes",
+    "fanlog-push-rate": "push_rate",
+    "fanlog-push-breaker-failures": "push_breaker_failures",
+    "fanlog-push-breaker-wait": "push_breaker_wait_seconds",
+    "fanlog-push-breaker-max-wait": "push_breaker_max_wait_seconds",
 }
 _SHORT_PARTS = {"fanlog-backlog-high": "backlog_high", "fanlog-backlog-low": "backlog_low"}
 _SHORT_FLAGS = {"fanlog-backlog-critical": "backlog_critical"}
 _SHORT = _SHORT_TEXTS | _SHORT_NUMBERS | _SHORT_PARTS | _SHORT_FLAGS
-_FIXED = ("fanlog-assignment", "fanlog-slots")
+_FIXED = ("fanlog-assignment", "fanlog-slots", "fanlog-fairness")
+#: Settings of push, which the short form and the command line take only beside an endpoint.
+_PUSH = "fanlog-push-"
 #: What the short form calls what a sentence begins with.
 SHORT_NAMES = {
     **{f"label {label}": field for label, field in _SHORT.items()},
@@ -71,10 +80,17 @@ _OPTIONS = {
         for name in ("policy", "fallback", "group", "messages", "bytes", "high", "low")
     },
 }
+_NUMBERS = {
+    "fanlog-max-outstanding-messages": "--max-outstanding-messages",
+    "fanlog-max-outstanding-bytes": "--max-outstanding-bytes",
+    "fanlog-push-rate": "--push-rate",
+    "fanlog-push-breaker-failures": "--push-breaker-failures",
+}
 _DURATIONS = {
     "fanlog-ttl": "--message-ttl",
     "fanlog-dependency-timeout": "--dependency-timeout",
     **{f"fanlog-backlog-{name}": f"--backlog-{name}" for name in ("age", "block", "summaries")},
+    **{f"fanlog-push-breaker-{name}": f"--push-breaker-{name}" for name in ("wait", "max-wait")},
 }
 _FLAGS = {
     ("fanlog-backlog-critical", "true"): ["--backlog-critical"],
@@ -158,7 +174,9 @@ class ByShortForm:
         body = dict(settings)
         labels: dict[str, str] = {}
         for label, text in body.pop("labels", {}).items():
-            if label in _FIXED and not is_new:
+            if (label in _FIXED and not is_new) or (
+                label.startswith(_PUSH) and is_new and "push_config" not in settings
+            ):
                 labels[label] = text
             elif label in _SHORT_TEXTS:
                 body[_SHORT_TEXTS[label]] = text
@@ -200,8 +218,12 @@ class ByCommand:
         words: list[str] = []
         for field, value in settings.items():
             if field == "labels":
+                has_endpoint = "push_config" in settings
                 for label, text in value.items():
-                    words += self._label(label, text, is_new)
+                    if label.startswith(_PUSH) and is_new and not has_endpoint:
+                        words += ["--label", f"{label}={text}"]
+                    else:
+                        words += self._label(label, text, is_new)
             elif field in _FIELD_FLAGS:
                 words.append(_FIELD_FLAGS[field])
             elif field == "dead_letter_policy":
@@ -226,6 +248,10 @@ class ByCommand:
                 return _FLAGS[label, text]
             if label == "fanlog-slots" and not (is_new and re.fullmatch(r"\d+", text)):
                 raise Unsaid(label)
+            if label in _NUMBERS and re.fullmatch(r"-?\d+", text):
+                return [_NUMBERS[label], text]
+            if label == "fanlog-fairness" and is_new:
+                return ["--fairness", text]
             if label in _OPTIONS:
                 return [_OPTIONS[label], text]
             if label in _DURATIONS and re.fullmatch(r"\d+", text):

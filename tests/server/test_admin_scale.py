@@ -90,7 +90,7 @@ def test_ten_thousand_topics(start_server: StartServer):
 
 @pytest.mark.slow
 def test_ten_thousand_subscriptions_on_a_topic(start_server: StartServer):
-    server = start_server()
+    server = start_server(metrics_resources_max=MANY)
     topic = server.topic()
     names = [f"projects/many/subscriptions/sub-{number:05d}" for number in range(MANY)]
     server.run(make_subscriptions(server, topic, names))

@@ -118,10 +118,14 @@ def test_reflection_describes_what_is_served(server):
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
+            "fanlog.v1.Cluster",
             "fanlog.v1.Lake",
             "fanlog.v1.Auth",
+            "fanlog.v1.Browse",
+            "fanlog.v1.Overview",
             "fanlog.v1.Inspection",
             "fanlog.v1.Schedules",
+            "fanlog.v1.Alerts",
         }
         pool = DescriptorPool(database)
         for service in services:
@@ -160,6 +164,6 @@ def test_health_and_readiness_over_http(server):
 
 
 def test_pages_that_do_not_exist_and_methods_that_do_not_fit(server):
-    assert get(server, "/")[0] == 404
+    assert get(server, "/console")[0] == 404
     assert get(server, "/v1/projects/p/queues")[0] == 404
     assert get(server, "/healthz", method="POST")[0] == 405

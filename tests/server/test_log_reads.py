@@ -190,6 +190,32 @@ def test_time_to_offset(start_server, engine):
 # Reading.
 
 
+def numbered(server, topic, *numbers):
+    for number in numbers:
+        server.publish(topic, b"x", **{"fanlog-publisher": "p", "fanlog-sequence": str(number)})
+
+
+def test_places(server, log, monkeypatch):
+    plain, topic = server.topic(), server.topic()
+    reader = server.subscription(topic)
+    server.publish(plain, b"x")
+    assert log.places(plain, topic) == []
+    numbered(server, topic, 1, 2)
+    [one] = log.places(plain, topic)
+    assert (one.topic, one.end, list(one.offsets)) == (topic, 2, [])
+    # Offsets 2 and 3 wait for number 3, which is 5; 4 and 6 are the numbers 8 and 7, held back.
+    numbered(server, topic, 5, 4, 8, 3, 7)
+    for one in (*log.places(topic), *log.places(subscription=reader)):
+        assert one.partition == log.range_of(topic).partition
+        assert one.end == 7
+        assert list(zip(one.offsets, one.anchors, strict=True)) == [(3, 5), (2, 5), (6, 7), (4, 7)]
+    monkeypatch.setattr(limits, "PLACES_MAX", 3)
+    with pytest.raises(grpc.RpcError) as refused:
+        log.places(topic)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "select fewer topics" in refused.value.details()
+
+
 def test_batches_are_read_as_they_are_stored(server, log):
     topic = server.topic()
     server.publish(topic, b"a", b"b", colour="red")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 
 import pytest
+from google.api_core.exceptions import NotFound
 from prometheus_client.parser import text_string_to_metric_families
 
+from fanlog.broker.clock import ManualClock
 from fanlog.server.metric_families import FAMILIES
 from server.conftest import RunningServer
 
@@ -266,3 +270,146 @@ def test_the_disk_and_its_free_pages(start_server):
         server.sweep()
     drained = Page(server)
     assert drained.value("fanlog_disk_free_page_bytes") > 3_900_000
+
+
+def test_topics_are_counted(server):
+    topic, other = server.topic(), server.topic()
+    server.publish(topic, b"1234567890", b"1234567890")
+    server.publish(topic, b"1234567890")
+    page = Page(server)
+
+    def of(name: str, topic: str) -> float:
+        return page.value(name, topic=topic)
+
+    assert of("fanlog_topic_published_total", topic) == 3
+    assert of("fanlog_topic_publishes_total", topic) == 2
+    assert 30 <= of("fanlog_topic_published_bytes_total", topic) <= 60
+    assert of("fanlog_topic_stored_messages", topic) == 3
+    assert of("fanlog_topic_published_total", other) == 0
+    assert of("fanlog_topic_stored_messages", other) == 0
+    server.publisher.delete_topic(topic=topic)
+    page = Page(server)
+    with pytest.raises(KeyError):
+        of("fanlog_topic_published_total", topic)
+
+
+def test_the_counts_of_a_deleted_topic_are_forgotten(start_server):
+    server = start_server(topic_retention=0.0)
+    topic = server.topic()
+    server.publish(topic, b"x")
+    [partition] = server.broker.hard.catalog.topic(topic).partitions
+    assert partition in server.broker.metrics.partitions
+    server.publisher.delete_topic(topic=topic)
+    server.sweep()
+    assert partition not in server.broker.metrics.partitions
+
+
+def test_times_from_publish_to_delivery_and_to_ack(start_server):
+    server = start_server(clock=ManualClock())
+    topic, subscription = server.topic_and_subscription()
+    server.publish(topic, b"0", b"1", b"2")
+    server.advance(3)
+    received = server.pull(subscription)
+    server.advance(4)
+    server.ack(subscription, received[:2])
+    page = Page(server)
+    assert page.value("fanlog_delivery_seconds_count") == 3
+    assert page.value("fanlog_delivery_seconds_sum") == pytest.approx(9)
+    assert page.value("fanlog_delivery_seconds_bucket", le="2.5") == 0
+    assert page.value("fanlog_delivery_seconds_bucket", le="5.0") == 3
+    assert page.value("fanlog_ack_seconds_count") == 2
+    assert page.value("fanlog_ack_seconds_sum") == pytest.approx(14)
+    assert page.of(subscription)["fanlog_ack_wait_seconds_total"] == pytest.approx(14)
+    assert page.of(subscription)["fanlog_delivered_bytes_total"] > 0
+
+    # A redelivery is no first delivery; its acknowledgement counts from the publish.
+    server.nack(subscription, received[2:])
+    [again] = server.pull(subscription)
+    server.ack(subscription, [again])
+    page = Page(server)
+    assert page.value("fanlog_delivery_seconds_count") == 3
+    assert page.value("fanlog_ack_seconds_count") == 3
+    assert page.value("fanlog_ack_seconds_sum") == pytest.approx(21)
+    assert page.value("fanlog_publish_seconds_count") == 1
+
+
+def test_consumers_are_counted(server):
+    _, subscription = server.topic_and_subscription()
+    assert Page(server).of(subscription)["fanlog_consumers"] == 0
+    streams = [server.open_stream(subscription) for _ in range(2)]
+    server.await_waiters(subscription, 2)
+    assert Page(server).of(subscription)["fanlog_consumers"] == 2
+    for stream in streams:
+        stream.half_close()
+        stream.wait_closed()
+    assert Page(server).of(subscription)["fanlog_consumers"] == 0
+
+
+def test_calls_are_counted_by_method_and_code(start_server):
+    server = start_server()
+
+    def calls(**labels: str) -> float:
+        try:
+            return Page(server).value("fanlog_calls_total", **labels)
+        except KeyError:
+            return 0
+
+    topic, subscription = server.topic_and_subscription()
+    server.publish(topic, b"0")
+    with pytest.raises(NotFound):
+        server.publish(f"{topic}-not", b"0")
+    assert calls(surface="grpc", method="Publisher.CreateTopic", code="OK") == 1
+    assert calls(surface="grpc", method="Publisher.Publish", code="OK") == 1
+    assert calls(surface="grpc", method="Publisher.Publish", code="NOT_FOUND") == 1
+
+    stream = server.open_stream(subscription)
+    stream.messages(1)
+    stream.close()
+    streaming = {"surface": "grpc", "method": "Subscriber.StreamingPull"}
+    late_s = time.monotonic() + 30
+    while not calls(**streaming, code="CANCELLED"):
+        assert time.monotonic() < late_s
+    assert calls(**streaming, code="CANCELLED") == 1
+
+    for path, code in (
+        (f"/v1/{topic}", 200),
+        (f"/v1/{topic}-not", 404),
+        ("/v1/nowhere/x/y/z", 404),
+    ):
+        request = urllib.request.Request(server.http(path))
+        try:
+            assert urllib.request.urlopen(request).status == code
+        except urllib.error.HTTPError as error:
+            assert error.code == code  # noqa: PT017
+    assert calls(surface="rest", method="Publisher.GetTopic", code="200") == 1
+    assert calls(surface="rest", method="Publisher.GetTopic", code="404") == 1
+    assert calls(surface="rest", method="", code="404") == 1
+
+
+def test_the_process_and_its_loop(start_server):
+    server = start_server()
+    page = Page(server)
+    assert 0 < time.time() - page.value("process_start_time_seconds") < 86_400
+    assert page.value("process_cpu_seconds_total") > 0
+    assert page.value("process_max_fds") > 0
+    [(build, _)] = [
+        (sample.labels, sample.value)
+        for family in text_string_to_metric_families(server.metrics())
+        for sample in family.samples
+        if sample.name == "fanlog_build_info"
+    ]
+    assert set(build) == {"version", "python_version"}
+    late_s = time.monotonic() + 30
+    while not (looks := Page(server).value("fanlog_loop_lag_seconds_count")):
+        assert time.monotonic() < late_s
+    assert looks >= 1
+    assert Page(server).value("fanlog_clock_steps_total") == 0
+    assert Page(server).value("fanlog_clock_behind_seconds") == 0
+
+
+def test_a_clock_that_was_set_back_is_seen(start_server):
+    server = start_server(engine="memory", clock=ManualClock())
+    topic = server.topic()
+    server.publish(topic, b"0")
+    server.advance(-90)
+    assert Page(server).value("fanlog_clock_behind_seconds") == pytest.approx(90)

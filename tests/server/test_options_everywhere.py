@@ -10,12 +10,12 @@ import pytest
 from fanlog import times
 from fanlog.config import PROJECT_DEFAULT
 from server import asking_surfaces as asking
-from server import options_page
+from server import options_page, topic_surfaces
 from server.asking_surfaces import Refused, Unsaid
 from server.nack_surfaces import NACKING
-from server.order_surfaces import ORDERS
 from server.schedule_surfaces import SCHEDULING
 from server.setting_surfaces import SETTING, SHORT_NAMES
+from server.topic_surfaces import TOPICS
 from server.unique import unique
 
 
@@ -50,8 +50,9 @@ def plain(sentence):
 def named_by(where, sentence):
     """A sentence with the name that the surface has for what it is about."""
     name, colon, rest = (sentence or "").partition(":")
-    is_short = where == "short" and name in SHORT_NAMES
-    return f"{SHORT_NAMES[name]}{colon}{rest}" if is_short else sentence
+    names = SHORT_NAMES | topic_surfaces.SHORT_NAMES
+    is_short = where == "short" and name in names
+    return f"{names[name]}{colon}{rest}" if is_short else sentence
 
 
 def answered(where, sentence, ask):
@@ -125,6 +126,7 @@ NEW = [
     for section in (
         *("Delivery", "Consumers with key slots"),
         *("Time-to-live and dependencies of a subscription", "Backlog policies"),
+        *("The window of a subscription", "Turns of tenants", "The pace of push"),
     )
     for row in options_page.rows(section)
 ]
@@ -154,7 +156,14 @@ CHANGES = [
     and "fanlog-dead-letter" not in said
     and "fanlog-assignment" not in said
     and "fanlog-slots" not in said
-] + [row for row in options_page.rows("Consumers with key slots", 1) if row[1].startswith("`{")]
+    and "fanlog-fairness" not in said
+]
+CHANGES += [
+    row
+    for section in ("Consumers with key slots", "Turns of tenants")
+    for row in options_page.rows(section, 1)
+    if row[1].startswith("`{")
+]
 
 
 @pytest.mark.parametrize(("labels", "said", "answer"), CHANGES)
@@ -197,30 +206,50 @@ def test_what_is_asked_of_topics_with_an_order(server, tmp_path, label, asked, a
     sentence = options_page.sentence(answer)
     if asked == "made":
         made = {
-            where: lambda s=surface: s.create(server, own("topics"), label.strip("`"), tmp_path)
-            for where, surface in ORDERS.items()
+            where: lambda s=surface: s.create(server, own("topics"), labels_of(label), tmp_path)
+            for where, surface in TOPICS.items()
         }
     elif asked.startswith("changed to "):
-        value = labels_of(asked.removeprefix("changed to ")).get("fanlog-ordering")
+        wanted = labels_of(asked.removeprefix("changed to "))
         made = {
             where: lambda s=surface: s.update(
-                server, new_topic(server, labels=labels_of(label)), value
+                server, new_topic(server, labels=labels_of(label)), wanted
             )
-            for where, surface in ORDERS.items()
+            for where, surface in TOPICS.items()
         }
     else:
         copies = new_topic(server, labels=labels_of(label))
-        wanted = {
+        copying = {
             "forwards": {"push_config": {"push_endpoint": f"topic:{copies}"}},
             "dead letters": {"dead_letter_policy": {"dead_letter_topic": copies}},
         }
-        settings = {"topic": new_topic(server)} | wanted[asked]
+        settings = {"topic": new_topic(server)} | copying[asked]
         made = {
             where: lambda s=surface: s.create(server, own("subscriptions"), settings, tmp_path)
             for where, surface in SETTING.items()
         }
     surfaces = {where for where, ask in made.items() if answered(where, sentence, ask)}
     assert {"grpc", "python", "google", "short", "labels"} <= surfaces
+
+
+RATES = options_page.rows("Rates of a topic")
+
+
+@pytest.mark.parametrize(("said", "answer"), RATES, ids=[row[0] for row in RATES])
+def test_rates_of_topics(server, tmp_path, said, answer):
+    sentence, labels = options_page.sentence(answer), json.loads(said.strip("`"))
+    made, changed = set(), set()
+    for where, surface in TOPICS.items():
+        new, old, create, update = own("topics"), new_topic(server), surface.create, surface.update
+        if answered(where, sentence, lambda c=create, n=new: c(server, n, labels, tmp_path)):
+            made.add(where)
+        assert (server.broker.hard.catalog.find_topic(new) is None) == (sentence is not None), where
+        if answered(where, sentence, lambda u=update, n=old: u(server, n, labels)):
+            changed.add(where)
+        found = dict(server.broker.hard.catalog.topic(old).labels)
+        assert found == (labels if where in changed and not sentence else {}), where
+    assert made == set(TOPICS)
+    assert changed == set(TOPICS) - {"file"}
 
 
 NACKS = options_page.rows("Kinds of nacks")

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
 from fanlog.client.jobs import JobClient
 from fanlog.errors import CommitFailed
 from fanlog.model import outcomes
-from fanlog.model.specs import SubscriptionSpec
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from server.conftest import RunningServer
 
 NONE = {
@@ -34,6 +35,8 @@ class Told:
         # As the service would: callers do not attach to its topics.
         name = "projects/test/subscriptions/told"
         spec = SubscriptionSpec(name=name, topic=outcomes.TOPIC)
+        if server.broker.hard.catalog.find_topic(outcomes.TOPIC) is None:
+            server.run(server.broker.topics.create(TopicSpec(name=outcomes.TOPIC)))
         self.subscription = server.run(server.broker.subscriptions.create(spec)).name
 
     def pass_minute(self) -> None:
@@ -279,8 +282,89 @@ def test_many_subscriptions(told):
     assert {one["subscription"] for one in message["subscriptions"]} == names
 
 
+def cross(server: RunningServer) -> str:
+    """A backlog with limits crosses both of its marks."""
+    labels = {"fanlog-backlog-policy": "drop-oldest", "fanlog-backlog-messages": "10"}
+    topic, subscription = server.topic_and_subscription(labels=labels)
+    server.publish(topic, *[b"x"] * 9)
+    server.ack(subscription, server.pull(subscription))
+    server.run(server.broker.relief.look())
+    return subscription
+
+
+def marks(message: dict, subscription: str) -> list[tuple[str, float]]:
+    rows = [one for one in message["crossings"] if one["subscription"] == subscription]
+    return [(one["mark"], one["fill"]) for one in rows]
+
+
+def test_crossings_are_told_beside_deliveries(told):
+    subscription = cross(told.server)
+    message = told.minute()
+    assert marks(message, subscription) == [("high", 0.9), ("low", 0.0)]
+    assert of(message, subscription)["acknowledged"] == 9
+
+
+def test_without_a_lake_crossings_are_told_and_nothing_else(start_server):
+    told = Told(start_server(clock=ManualClock()))
+    began = datetime.fromtimestamp(told.server.clock.now() // 60 * 60, UTC)
+    subscription = cross(told.server)
+    message = told.minute()
+    assert marks(message, subscription) == [("high", 0.9), ("low", 0.0)]
+    assert (message["topics"], message["subscriptions"]) == ([], [])
+    assert datetime.fromisoformat(message["minute"]) == began
+    told.server.publish(told.server.topic(), b"1")
+    told.server.subscriber.delete_subscription(request={"subscription": subscription})
+    told.pass_minute()
+    assert told.messages() == []
+    assert told.server.broker.metrics.published_to is None
+    assert told.server.broker.metrics.latencies is None
+
+
+def test_without_a_lake_the_topic_is_made_with_the_first_crossing(start_server):
+    server = start_server(clock=ManualClock())
+    server.run(server.broker.outcomes.tell())
+    assert server.broker.hard.catalog.find_topic(outcomes.TOPIC) is None
+    cross(server)
+    server.run(server.broker.outcomes.tell())
+    topic = server.broker.hard.catalog.topic(outcomes.TOPIC)
+    assert topic.message_retention_s == limits.OUTCOME_RETENTION_S
+    [partition] = topic.partitions
+    assert server.broker.ledger.end(partition) == 1
+
+
+def test_crossings_are_told_when_the_broker_stops(start_server):
+    told = Told(start_server(clock=ManualClock()))
+    subscription = cross(told.server)
+    told.server.restart()
+    [message] = told.messages()
+    assert marks(message, subscription) == [("high", 0.9), ("low", 0.0)]
+
+
+def test_more_crossings_than_are_remembered_are_counted(start_server, monkeypatch):
+    monkeypatch.setattr(limits, "OUTCOME_CROSSINGS_MAX", 3)
+    told = Told(start_server(clock=ManualClock()))
+    first, second = cross(told.server), cross(told.server)
+    cross(told.server)
+    message = told.minute()
+    assert marks(message, first) == [("high", 0.9), ("low", 0.0)]
+    assert marks(message, second) == [("high", 0.9)]
+    assert message["crossings_left_out"] == 3
+    again = outcomes.Outcomes.from_message(orjson.dumps(message))
+    assert again.crossings_left_out == 3
+    cross(told.server)
+    assert "crossings_left_out" not in told.minute()
+
+
+def test_switched_off_no_crossings_are_told(start_server):
+    server = start_server(engine="memory", clock=ManualClock(), outcomes="off")
+    cross(server)
+    server.advance(120.0)
+    assert server.broker.hard.catalog.find_topic(outcomes.TOPIC) is None
+    assert server.broker.metrics.crossings is None
+
+
 @pytest.mark.parametrize("setting", ["auto", "off"])
-def test_without_a_lake_nothing_is_told_unless_asked_for(start_server, setting):
+def test_without_a_lake_deliveries_are_not_told_unless_asked_for(start_server, setting):
     server = start_server(engine="memory", clock=ManualClock(), outcomes=setting)
     server.publish(server.topic(), b"1")
     server.advance(120.0)

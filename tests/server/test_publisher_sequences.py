@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from google.api_core.exceptions import FailedPrecondition, InvalidArgument
 
@@ -361,6 +363,86 @@ def test_over_restarts(start_server):
 
 
 # What is remembered.
+
+
+@pytest.mark.parametrize("ordering", [False, True])
+def test_leases_behind_a_gap_over_a_restart(start_server, ordering):
+    """Exactly once they are acknowledged after it, or fail and come once."""
+    server = start_server("embedded", clock=ManualClock())
+    topic, subscription = server.topic_and_subscription(
+        enable_message_ordering=ordering,
+        enable_exactly_once_delivery=True,
+        ack_deadline_seconds=600,
+        retry_policy={
+            "minimum_backoff": timedelta(seconds=10),
+            "maximum_backoff": timedelta(seconds=10),
+        },
+    )
+    publish(server, topic, 1, key="k")
+    publish(server, topic, 3, key="k")
+    publish(server, topic, 4, key="k")
+    server.publish(topic, b"other")
+    publish(server, topic, 2, key="k")
+    held = {}
+    while b"4" not in held:
+        received = server.pull(subscription)
+        if settled := [one for one in received if one.message.data in (b"1", b"2")]:
+            server.ack(subscription, settled)
+        held |= {one.message.data: one for one in received}
+    server.nack(subscription, [held[b"other"]])
+    server.restart()
+    server.advance(21)
+    assert data(server.pull(subscription, 1)) == [b"other"]
+    server.nack(subscription, [held[b"3"]])
+    server.advance(21)
+    again = server.pull(subscription)
+    if ordering:
+        # The one behind it comes back with it.
+        assert data(again) == [b"3", b"4"]
+    else:
+        assert data(again) == [b"3"]
+        again.append(held[b"4"])
+    server.ack(subscription, again)
+    assert server.pull(subscription) == []
+
+
+@pytest.mark.parametrize("ordering", [False, True])
+def test_acks_behind_a_gap_after_a_restart(start_server, ordering):
+    server = start_server("embedded", clock=ManualClock())
+    topic, subscription = server.topic_and_subscription(
+        enable_message_ordering=ordering, enable_exactly_once_delivery=True
+    )
+    server.publish(topic, b"other")
+    publish(server, topic, 1, key="k")
+    publish(server, topic, 3, key="k")
+    publish(server, topic, 2, key="k")
+    held = {}
+    while b"3" not in held:
+        received = server.pull(subscription)
+        if settled := [one for one in received if one.message.data in (b"1", b"2")]:
+            server.ack(subscription, settled)
+        held |= {one.message.data: one for one in received}
+    server.restart()
+    server.ack(subscription, [held[b"3"]])
+    server.ack(subscription, [held[b"other"]])
+    server.await_drained(subscription)
+
+
+def test_a_stream_in_order_gets_what_stood_behind_a_gap_when_the_filler_is_acknowledged(server):
+    topic, subscription = server.topic_and_subscription(enable_message_ordering=True)
+    stream = server.open_stream(subscription)
+    publish(server, topic, 1, key="k")
+    publish(server, topic, 3, 4, key="k")
+    publish(server, topic, 2, key="k")
+    server.publish(topic, b"another key", key="l")
+    received = stream.messages(3)
+    assert sorted(data(received)) == [b"1", b"2", b"another key"]
+    stream.send(ack_ids=[one.ack_id for one in received if one.message.data == b"1"])
+    # Nothing more of the key, and other keys go on.
+    server.publish(topic, b"one more", key="l")
+    assert data(stream.messages(1)) == [b"one more"]
+    stream.send(ack_ids=[one.ack_id for one in received if one.message.data == b"2"])
+    assert data(stream.messages(2)) == [b"3", b"4"]
 
 
 def test_a_silent_publisher_is_forgotten_and_told(server):

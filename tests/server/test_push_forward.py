@@ -12,7 +12,9 @@ from google.pubsub_v1.types import Subscription
 
 from fanlog import errors, limits
 from fanlog.broker.clock import ManualClock
+from fanlog.broker.retention.room import Room
 from fanlog.errors import CommitFailed
+from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PushConfig
 from fanlog.model.specs import SubscriptionSpec
 from fanlog.model.updates import SubscriptionUpdate
@@ -37,6 +39,37 @@ def test_messages_are_copied_and_acknowledged(server):
         "fanlog-source-topic": topic,
         "fanlog-source-message-id": message_id,
     }
+
+
+def test_what_was_acknowledged_meanwhile_is_not_copied(start_server, monkeypatch):
+    """A purge comes between the lease of some messages and their copies."""
+    server = start_server(clock=ManualClock())
+    target, reader = server.topic_and_subscription()
+    topic, held = server.topic_and_subscription()
+    ids = server.publish(topic, *(b"%d" % n for n in range(10)))
+    make = Room.make
+    purged = []
+
+    async def purge_and_make(room, size_bytes):
+        if size_bytes > 100 and not purged:
+            purged.append(await server.broker.purges.to_message(name, *parse_message_id(ids[6])))
+        return await make(room, size_bytes)
+
+    monkeypatch.setattr(Room, "make", purge_and_make)
+    name = f"projects/{PROJECT}/subscriptions/{unique('forward')}"
+    spec = SubscriptionSpec(
+        name=name,
+        topic=topic,
+        push=PushConfig(endpoint=f"topic:{target}"),
+        labels={"fanlog-start": "earliest"},
+    )
+    server.run(server.broker.subscriptions.create(spec))
+    server.await_drained(name)
+    got = server.drain(reader, 4)
+    assert purged[0].purged == 6
+    assert [one.message.data for one in got] == [b"6", b"7", b"8", b"9"]
+    assert server.pull(reader) == []
+    assert len(server.drain(held, 10)) == 10
 
 
 def test_copy_and_acknowledgement_are_one_commit(start_server):

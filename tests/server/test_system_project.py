@@ -39,11 +39,14 @@ OTHERS = {
         "ValidateMessage",
     },
     "IAMPolicy": {"GetIamPolicy", "TestIamPermissions"},
-    "Replay": {"ListDeadLetters"},
+    "Replay": {"ListDeadLetters", "CountDeadLetters"},
+    "Alerts": {"GetAlert", "ListAlerts"},
     "Schedules": {"GetSchedule", "ListSchedules"},
-    "Inspection": {"Peek", "GetBacklog", "ListBacklogs", "Trace"},
+    "Inspection": {"Peek", "GetBacklog", "ListBacklogs", "Trace", "GetDelivery", "Estimate"},
+    "Browse": {"Messages", "ParseFilter", "TryFilter"},
+    "Overview": {"ListProblems", "SearchTopics", "SearchSubscriptions", "GetServer"},
 }
-OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog", "Auth"}
+OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog", "Auth", "Cluster"}
 TOPIC = jobs.TOPIC
 CHANGES = {name: method for name, method in METHODS.items() if method.changes}
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from google.api_core.exceptions import InvalidArgument
 
+from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
 from fanlog.client.client import types
 from fanlog.limits import TENANT_TURN_MESSAGES as TURN
 from server.conftest import PROJECT
 from server.rest.http import Http
+from server.test_publisher_sequences import take
 from server.unique import unique
 
 FAIR = {"fanlog-fairness": "tenant"}
@@ -104,6 +108,99 @@ def test_forwards_and_dead_letters_keep_the_tenant(server):
     assert sorted(set(tenants(found))) == ["noisy", "quiet"]
     [partition] = server.broker.hard.catalog.topic(target).partitions
     assert len(server.broker.hard.agendas.find(partition).tenants) == 2
+
+
+# Beside gaps in the numbers of publishers.
+
+
+def numbered(server, topic, tenant, *numbers):
+    """Publish messages of a tenant, with these numbers of one publisher in a request each."""
+    for number in numbers:
+        said = {"fanlog-publisher": "p", "fanlog-sequence": str(number), "fanlog-tenant": tenant}
+        server.publish(topic, b"%d" % number, **said)
+
+
+def payloads(received):
+    return [one.message.data for one in received]
+
+
+@pytest.mark.parametrize("most", [1, 3, 1_000])
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_gap_ends_the_turns_and_loses_nothing(server, most, exactly_once):
+    topic, subscription = server.topic_and_subscription(
+        labels=FAIR, enable_exactly_once_delivery=exactly_once
+    )
+    by(server, topic, "noisy", 60)
+    numbered(server, topic, "quiet", 1)
+    # Out of their order in the log, for now tenants have turns.
+    before = server.pull(subscription, 2 * TURN)
+    assert "quiet" in tenants(before)
+    numbered(server, topic, "quiet", 3, 4)
+    by(server, topic, "noisy", 5)
+    found, held = [], {b"3", b"4"}
+    while received := server.pull(subscription, most):
+        found += received
+        assert not held & set(payloads(received))
+    numbered(server, topic, "quiet", 2)
+    by(server, topic, "noisy", 1)
+    after = []
+    while received := server.pull(subscription, most):
+        after += received
+    assert payloads(after) == [b"2", b"3", b"4", b"x"]
+    # What fails comes again, in whichever order; each message is there.
+    server.nack(subscription, [*before, *found, *after])
+    rest = []
+    while received := server.pull(subscription, most):
+        server.ack(subscription, received)
+        rest += payloads(received)
+    assert sorted(rest) == [b"1", b"2", b"3", b"4", *[b"x"] * 66]
+
+
+def test_behind_a_gap_that_is_given_up(server):
+    topic = server.topic(labels={"fanlog-gap-timeout": "20"})
+    subscription = server.subscription(topic, labels=FAIR)
+    numbered(server, topic, "quiet", 1)
+    numbered(server, topic, "noisy", 3)
+    by(server, topic, "noisy", 30)
+    first = server.pull(subscription)
+    assert b"3" not in payloads(first)
+    assert len(first) == 31
+    server.ack(subscription, first)
+    server.advance(20)
+    assert payloads(server.await_pull(subscription)) == [b"3"]
+
+
+def test_turns_come_back_when_retention_has_let_go_of_the_places(start_server):
+    server = start_server(clock=ManualClock())
+    kept = {"message_retention_duration": timedelta(minutes=10)}
+    topic = server.topic(**kept)
+    subscription = server.subscription(topic, labels=FAIR, **kept)
+    numbered(server, topic, "quiet", 1, 3, 2)
+    assert take(server, subscription) == [b"1", b"2", b"3"]
+    by(server, topic, "noisy", 3 * TURN)
+    by(server, topic, "quiet")
+    in_order = tenants(received := server.pull(subscription))
+    assert in_order.index("quiet") == 3 * TURN, "in the order of the log"
+    server.ack(subscription, received)
+    server.advance(601)
+    server.sweep()
+    by(server, topic, "noisy", 3 * TURN)
+    by(server, topic, "quiet")
+    assert tenants(server.pull(subscription)).index("quiet") <= TURN
+
+
+def test_over_a_restart_behind_a_gap(start_server):
+    server = start_server("embedded")
+    topic, subscription = server.topic_and_subscription(labels=FAIR)
+    by(server, topic, "noisy", 20)
+    numbered(server, topic, "quiet", 1)
+    server.ack(subscription, server.pull(subscription, TURN + 1))
+    numbered(server, topic, "quiet", 4, 3)
+    server.restart()
+    numbered(server, topic, "quiet", 2)
+    rest = payloads(server.drain(subscription, 19 - TURN + 4))
+    assert [one for one in rest if one != b"x"] in ([b"2", b"3", b"4"], [b"1", b"2", b"3", b"4"])
+    assert server.pull(subscription) == []
 
 
 def test_names_that_are_refused(server):

@@ -34,6 +34,7 @@ def seeds(topic: str, subscription: str, partition: int) -> dict[str, Any]:
             selection=chosen, after_sequence=1, to_sequence=2, max_messages=3, max_bytes=4
         ),
         "Log/FindOffsets": times,
+        "Log/GetPlaces": log_pb2.GetPlacesRequest(selection=chosen),
         "Log/Read": log_pb2.ReadRequest(ranges=[one, one]),
         "Log/ReportArchived": log_pb2.ReportArchivedRequest(
             lake_id="l", table_version=1, sequence=2

@@ -54,6 +54,11 @@ class LogClient:
         raw = self.raw("FindOffsets", request.SerializeToString())
         return {one.topic: one.offset for one in pb.FindOffsetsResponse.FromString(raw).offsets}
 
+    def places(self, *topics: str, **selection: Any) -> Any:
+        chosen = pb.TopicSelection(topics=topics, **selection)
+        raw = self.raw("GetPlaces", pb.GetPlacesRequest(selection=chosen).SerializeToString())
+        return pb.GetPlacesResponse.FromString(raw).partitions
+
     def read(self, *ranges: Any, timeout_s: float = PATIENCE_S) -> Iterator[Any]:
         """The answers of a Read, as they come; errors are grpc.RpcError."""
         return self.read_raw(pb.ReadRequest(ranges=ranges).SerializeToString(), timeout_s)

@@ -38,6 +38,8 @@ def hard_lines(hard: HardState) -> list[str]:
     schedules = hard.schedules
     lines += [repr(schedules.find(name)) for name in schedules.names()]
     lines += [f"{name} {schedules.progress(name)!r}" for name in schedules.names()]
+    lines += [repr(hard.alerts.find(name)) for name in hard.alerts.names()]
+    lines += [f"{name} {hard.alerts.state(name)!r}" for name in hard.alerts.names()]
     lines += [repr(hard.lake), *map(repr, hard.archived.values())]
     lines += [f"trimmed {partition} {to}" for partition, to in hard.trimmed.items()]
     for partition, by_addressee in hard.addresses._by_partition.items():

@@ -48,6 +48,7 @@ from simulator import (
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
+    limit_mutants,
     pressure_mutants,
     replay_mutants,
     schedule_mutants,
@@ -64,7 +65,8 @@ from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
 
 __all__ = [
-    "MUTANTS", "inspection_mutants", "keeping_mutants", "lake_mutants", "leaving_mutants", "mutant",
+    "MUTANTS", "inspection_mutants", "keeping_mutants", "lake_mutants", "leaving_mutants",
+    "limit_mutants", "mutant",
     "planted", "pressure_mutants", "replay_mutants", "schedule_mutants", "sequence_mutants",
     "single_mutants", "sink_mutants", "slot_mutants", "surface_mutants", "tenant_mutants",
     "term_mutants", "window_mutants",

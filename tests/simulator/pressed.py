@@ -69,6 +69,20 @@ class Pressed:
     def open(self) -> BitMap64:
         return BitMap64(range(self.published)) - self.acked
 
+    @property
+    def leased(self) -> BitMap64:
+        """Under exactly-once."""
+        return BitMap64().union(*self.held.values())
+
+    def seen(self, world: World) -> BitMap64:
+        """Messages that somebody has or had."""
+        seen = BitMap64(world.handed_out.get((self.id, self.partition), ()))
+        share = None
+        if world.life is not None:
+            share = world.life.broker.hard.share(self.id, self.partition)  # type: ignore[arg-type]
+        # Leased, and not sent yet.
+        return seen if share is None else seen | share.leased
+
 
 class PressedDisk:
     """What commits say of all such subscriptions of a world."""
@@ -116,29 +130,19 @@ class PressedDisk:
             one.ranked.setdefault(priority, BitMap64()).add(message.offset)
             if one.letters >= 0:
                 one.data[message.offset] = message.data
-        for key, value in commit.state.items():
-            if key[:1] in (CursorHead.KIND, CursorChunk.KIND, DropRecord.KIND):
-                self._apply(one, key, value)
-            elif key[:1] == LeaseHeld.KIND:
-                self._hold(one, key, value)
+        note(one, commit)
         if one.fence != fence:
             # Somebody has moved it.
             return
         left = one.acked - before
-        seen = BitMap64(world.handed_out.get((one.id, one.partition), ()))
-        share = None
-        if world.life is not None:
-            share = world.life.broker.hard.share(one.id, one.partition)  # type: ignore[arg-type]
-        if share is not None:
-            # Leased, and not sent yet.
-            seen |= share.leased
+        seen = one.seen(world)
         where = f"{PREFIX} {one.way} of {one.limit}"
         unseen = left - seen
         if len(unseen) > one.dropped - counted:
             yield f"{where}: {len(unseen)} left unseen, {one.dropped - counted} were counted"
         if one.dropped - counted > len(left):
             yield f"{where}: {one.dropped - counted} were counted, and {len(left)} left"
-        leased = BitMap64().union(*one.held.values()) & one.acked
+        leased = one.leased & one.acked
         if leased:
             yield f"{where}: {leased.min()} is gone, and leased"
         free = one.open - seen
@@ -177,34 +181,6 @@ class PressedDisk:
             yield f"{where}: a publish was taken at {count - appended}"
         one.is_high = count > HIGH * one.limit or (one.is_high and count > LOW * one.limit)
 
-    def _apply(self, one: Pressed, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            return
-        place = one.id, one.partition
-        match codec.decode(key, value):
-            case CursorHead(owner, partition, floor, fence) if (owner, partition) == place:
-                assert floor is not None
-                one.floor, one.fence = floor, fence
-            case CursorChunk(owner, partition, chunk, bits) if (owner, partition) == place:
-                assert bits is not None
-                one.chunks[chunk] = bits
-            case DropRecord(owner, partition, drops) if (owner, partition) == place:
-                assert drops is not None
-                one.dropped = drops.total
-            case _:
-                pass
-
-    def _hold(self, one: Pressed, key: bytes, value: bytes | None) -> None:
-        owner, partition, generation, part = _LEASE_KEY.unpack(key[1:])
-        if (owner, partition) != (one.id, one.partition):
-            return
-        one.held.pop((generation, part), None)
-        if value is not None:
-            lease = codec.decode(key, value)
-            assert isinstance(lease, LeaseHeld)
-            assert lease.offsets is not None
-            one.held[generation, part] = lease.offsets
-
     def said(
         self, subscription: int, offset: int, rate: str | None, seen: Container[int]
     ) -> Iterator[str]:
@@ -220,6 +196,45 @@ class PressedDisk:
             yield f"{offset} of subscription {subscription} says the rate {rate}"
 
 
+def note(one: Pressed, commit: Commit) -> None:
+    """Take the records of a commit that are about one subscription."""
+    for key, value in commit.state.items():
+        if key[:1] in (CursorHead.KIND, CursorChunk.KIND, DropRecord.KIND):
+            _apply(one, key, value)
+        elif key[:1] == LeaseHeld.KIND:
+            _hold(one, key, value)
+
+
+def _apply(one: Pressed, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        return
+    place = one.id, one.partition
+    match codec.decode(key, value):
+        case CursorHead(owner, partition, floor, fence) if (owner, partition) == place:
+            assert floor is not None
+            one.floor, one.fence = floor, fence
+        case CursorChunk(owner, partition, chunk, bits) if (owner, partition) == place:
+            assert bits is not None
+            one.chunks[chunk] = bits
+        case DropRecord(owner, partition, drops) if (owner, partition) == place:
+            assert drops is not None
+            one.dropped = drops.total
+        case _:
+            pass
+
+
+def _hold(one: Pressed, key: bytes, value: bytes | None) -> None:
+    owner, partition, generation, part = _LEASE_KEY.unpack(key[1:])
+    if (owner, partition) != (one.id, one.partition):
+        return
+    one.held.pop((generation, part), None)
+    if value is not None:
+        lease = codec.decode(key, value)
+        assert isinstance(lease, LeaseHeld)
+        assert lease.offsets is not None
+        one.held[generation, part] = lease.offsets
+
+
 def _lot(partition: int, offset: int) -> float:
     """The lot of a message, from 0 to 1, by the finaliser of SplitMix64."""
     lot = partition * 0x9E3779B97F4A7C15 + offset + 0x632BE59BD9B4E019
@@ -230,5 +245,5 @@ def _lot(partition: int, offset: int) -> float:
 
 
 def is_pressed(name: str) -> bool:
-    """Whether a topic or a subscription is judged here alone."""
-    return name.rpartition("/")[2].startswith(f"{PREFIX}-")
+    """Whether a topic or a subscription is judged here, or in `simulator.limited`, alone."""
+    return name.rpartition("/")[2].startswith((f"{PREFIX}-", "limited-"))

@@ -33,6 +33,7 @@ from simulator.clients import (
 )
 from simulator.inspectors import inspector
 from simulator.life import Life
+from simulator.limiters import limiter
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
@@ -83,6 +84,7 @@ async def _plot(world: World) -> None:
         *[single] * temper.singles,
         *[sequencer] * temper.sequencers,
         *[presser] * temper.pressers,
+        *[limiter] * temper.limiters,
         *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
     ]
@@ -123,6 +125,8 @@ async def _end(world: World) -> None:
     await finish(world)
     # A request that was sent twice may have made another one meanwhile.
     await _drain(world, _present(life))
+    # A process that was told to stop may have gone on for a while, and another one begun since.
+    life = await world.up()
     # The first one lets go of topics and passes over what filters leave out, the next one trims.
     for _ in range(2):
         await asyncio.wait([life.begin(life.broker.sweep())])

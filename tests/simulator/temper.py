@@ -24,6 +24,7 @@ SINGLES = 0.15
 #: Part of the worlds in which some number their messages.
 SEQUENCERS = 0.2
 PRESSERS = 0.2
+LIMITERS = 0.2
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
 #: Share of worlds in which somebody looks.
@@ -61,6 +62,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_windows(random.Random(f"{seed}: windows"))
     temper = temper.with_tenants(random.Random(f"{seed}: tenants"))
     temper = temper.with_pressers(random.Random(f"{seed}: pressers"))
+    temper = temper.with_limiters(random.Random(f"{seed}: limiters"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -148,6 +150,7 @@ class Temper:
     inspectors: int = 0
     #: So many have a topic, and a subscription with a backlog policy on it.
     pressers: int = 0
+    limiters: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -288,6 +291,10 @@ class Temper:
     def with_pressers(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as publish more than they read."""
         return replace(self, pressers=rng.choice((1, 3))) if rng.random() < PRESSERS else self
+
+    def with_limiters(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as do so within limits of other kinds."""
+        return replace(self, limiters=rng.choice((1, 2))) if rng.random() < LIMITERS else self
 
     def with_nack_kinds(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as nack in other ways, too."""

@@ -50,6 +50,7 @@ from simulator.dedups import Dedups
 from simulator.disk import Disk, Policies
 from simulator.keeping import Keeping
 from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
+from simulator.limited import LimitedDisk
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
 from simulator.pressed import PressedDisk
@@ -109,6 +110,7 @@ class World:
         self.sequencers = 0
         #: Those whose backlogs have limits.
         self.pressed = PressedDisk(seed)
+        self.limited = LimitedDisk(seed)
         self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
@@ -439,6 +441,8 @@ class World:
             self.broken += self.sinks.committed(message)
         if self.temper.pressers:
             self.broken += self.pressed.committed(self, commit, messages)
+        if self.temper.limiters:
+            self.broken += self.limited.committed(self, commit, messages)
         if self.temper.schedulers:
             self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():

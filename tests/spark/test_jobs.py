@@ -226,6 +226,91 @@ class TestReplay:
         assert came[0].message.data == b"9", "urgent in its new topic, too"
 
 
+def numbered(broker, topic, *numbers, publisher="p", epoch=0, data=None):
+    attributes = {"fanlog-publisher": publisher, "fanlog-publisher-epoch": str(epoch)}
+    messages = [
+        {
+            "data": data or b"%s%d" % (publisher.encode(), number),
+            "attributes": attributes | {"fanlog-sequence": str(number)},
+        }
+        for number in numbers
+    ]
+    broker.publisher.publish(request={"topic": topic, "messages": messages}, retry=None)
+
+
+def copied(context, broker, topic, **arguments):
+    """The data of the copies that a job makes of a topic, in their order."""
+    source = broker.subscription(topic)
+    copies = broker.topic(labels={"fanlog-ordering": "total"})
+    reader = broker.subscription(copies, enable_message_ordering=True)
+    job = f"projects/test/jobs/{copies.rpartition('/')[2]}"
+    found = do(context, "replay", job=job, subscription=source, to_topic=copies, **arguments)
+    came = broker.drain(reader, found["published"]) if found["published"] else []
+    return [one.message.data for one in came]
+
+
+class TestCopiesOfNumberedMessages:
+    def test_in_the_order_of_those_who_subscribe(self, context, broker):
+        topic = kept_topic(broker)
+        numbered(broker, topic, 1)
+        numbered(broker, topic, 3, 4)
+        broker.publish(topic, b"plain")
+        numbered(broker, topic, 1, publisher="q")
+        numbered(broker, topic, 6)
+        numbered(broker, topic, 2)
+        broker.publish(topic, b"later")
+        numbered(broker, topic, 5)
+        reader = broker.subscription(topic, labels={"fanlog-start": "earliest"})
+        expected = [one.message.data for one in broker.drain(reader, 9)]
+        assert expected == [b"p1", b"plain", b"q1", b"p2", b"p3", b"p4", b"later", b"p5", b"p6"]
+        assert copied(context, broker, topic) == expected
+
+    def test_a_filter_leaves_out_the_one_that_filled_the_gap(self, context, broker):
+        topic = kept_topic(broker)
+        numbered(broker, topic, 1)
+        numbered(broker, topic, 3, 4)
+        broker.publish(topic, b"plain")
+        numbered(broker, topic, 2)
+        found = copied(context, broker, topic, filter='NOT attributes.fanlog-sequence = "2"')
+        assert found == [b"p1", b"plain", b"p3", b"p4"]
+
+    def test_held_messages_come_last(self, context, broker):
+        topic = broker.topic(
+            message_retention_duration={"seconds": 600}, labels={"fanlog-gap-timeout": "3600"}
+        )
+        numbered(broker, topic, 1)
+        numbered(broker, topic, 7)
+        numbered(broker, topic, 5)
+        broker.publish(topic, b"plain")
+        assert copied(context, broker, topic) == [b"p1", b"plain", b"p5", b"p7"]
+
+    def test_a_gap_that_was_given_up(self, context, broker):
+        topic = broker.topic(
+            message_retention_duration={"seconds": 600}, labels={"fanlog-gap-timeout": "0"}
+        )
+        reader = broker.subscription(topic)
+        numbered(broker, topic, 1)
+        numbered(broker, topic, 4, 3)
+        broker.drain(reader, 3)
+        numbered(broker, topic, 5)
+        assert copied(context, broker, topic) == [b"p1", b"p3", b"p4", b"p5"]
+
+    def test_epochs(self, context, broker):
+        topic = broker.topic(
+            message_retention_duration={"seconds": 600}, labels={"fanlog-gap-timeout": "3600"}
+        )
+        numbered(broker, topic, 1)
+        numbered(broker, topic, 4)
+        numbered(broker, topic, 3)
+        numbered(broker, topic, 1, epoch=1, data=b"anew1")
+        numbered(broker, topic, 3, epoch=1, data=b"anew3")
+        numbered(broker, topic, 2, epoch=1, data=b"anew2")
+        assert copied(context, broker, topic) == [
+            *(b"p1", b"p3", b"p4"),
+            *(b"anew1", b"anew2", b"anew3"),
+        ]
+
+
 class TestFanOut:
     @pytest.fixture
     def subscribed(self, broker):

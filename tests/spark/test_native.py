@@ -9,8 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from fanlog.broker.clock import ManualClock
+from fanlog.lake.location import Location
 from fanlog.model import names
+from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import table
+from fanlog.pipeline.jobs.replay import replay
+from fanlog.pipeline.jobs.work import Work
 from fanlog.pipeline.spark_errors import cause_of
 from server.conftest import PROJECT, RunningServer
 from spark.conftest import config_in
@@ -129,3 +133,58 @@ def _in_a_page(path: Path) -> int:
     """Where the data of some page is."""
     column = pq.ParquetFile(path).metadata.row_group(0).column(7)
     return column.data_page_offset + column.total_compressed_size - 2
+
+
+@pytest.fixture
+def tiers(start_broker, tmp_path):
+    """A broker with a lake, and its archive."""
+    broker = start_broker(clock=ManualClock(), lake=str(tmp_path / "lake"), hot_retention_s=HOUR_S)
+    return broker, Archive(broker)
+
+
+def _copies(spark, broker, subscription):
+    """The data of the copies that a replay makes, in their order."""
+    copies = broker.topic(labels={"fanlog-ordering": "total"})
+    reader = broker.subscription(copies, enable_message_ordering=True)
+    location = Location.parse(broker.broker.tiers.lake_uri)
+    context = Context(spark=spark, endpoint=broker.endpoint, location=location)
+    arguments = {"subscription": subscription, "to_topic": copies}
+    job = f"projects/test/jobs/{copies.rpartition('/')[2]}"
+    found = replay(context, Work(job, "replay", arguments))
+    return [one.message.data for one in broker.drain(reader, found["published"])]
+
+
+def test_copies_of_several_files_come_in_order(spark, tiers):
+    broker, archive = tiers
+    topic = kept_topic(broker, "native.files")
+    subscription = broker.subscription(topic)
+    # Spark reads the largest file first.
+    for file, count in enumerate((1, 4, 30)):
+        broker.publish(topic, *(b"%d.%d" % (file, n) for n in range(count)))
+        archive.run()
+    broker.advance(1.5 * HOUR_S)
+    assert trim(broker, topic) == 35
+    broker.publish(topic, b"hot")
+    assert _copies(spark, broker, subscription) == [
+        *(b"%d.%d" % (file, n) for file, count in enumerate((1, 4, 30)) for n in range(count)),
+        b"hot",
+    ]
+
+
+def test_copies_of_numbered_messages_in_both_tiers(spark, tiers):
+    broker, archive = tiers
+    topic = broker.topic(
+        message_retention_duration={"seconds": 24 * HOUR_S}, labels={"fanlog-gap-timeout": "3600"}
+    )
+    subscription = broker.subscription(topic)
+    said = {"fanlog-publisher": "p"}
+    for number in (1, 3, 4, 2, 5, 7, 8):
+        broker.publish(topic, b"%d" % number, **said, **{"fanlog-sequence": str(number)})
+        if number in (4, 5):
+            archive.run()
+    broker.advance(0.9 * HOUR_S)
+    broker.publish(topic, b"6", **said, **{"fanlog-sequence": "6"})
+    broker.publish(topic, b"10", **said, **{"fanlog-sequence": "10"})
+    assert trim(broker, topic) == 5
+    found = _copies(spark, broker, subscription)
+    assert found == [b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8", b"10"]

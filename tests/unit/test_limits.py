@@ -39,6 +39,13 @@ def test_what_is_refused_is_refused_by_the_bound_that_names_it():
     )
     assert limits.BATCH_BYTES_MAX < limits.COMMIT_BYTES_MAX < limits.WRITER_BACKLOG_BYTES_MAX
     assert (
+        limits.COMMIT_BYTES_MAX
+        < limits.REPLICATED_COMMIT_BYTES_MAX
+        < limits.KAFKA_RECORD_BYTES_MAX
+        < limits.KAFKA_BATCH_BYTES_MAX
+    )
+    assert limits.KAFKA_IN_SYNC_MIN < limits.KAFKA_REPLICAS <= limits.KAFKA_REPLICAS_MAX
+    assert (
         limits.RETENTION_S_MIN
         < limits.RETENTION_S_DEFAULT
         < limits.RETENTION_S_MAX

@@ -19,9 +19,9 @@ from google.pubsub_v1.services.subscriber.transports import rest_base as subscri
 
 from fanlog import errors as tree
 from fanlog import limits
-from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.config import Config
-from fanlog.errors import FanlogError, ResourceExhausted
+from fanlog.errors import FanlogError
 from fanlog.server.rest import google_json
 from fanlog.server.rest.errors import HTTP_CODES
 from server.conftest import PATIENCE_S, RunningServer
@@ -291,7 +291,7 @@ class TestPaths:
             "/v1/projects/p/topics/t/",
             "/v1/projects/p/queues",
             "/v2/projects/p/topics",
-            "/",
+            "/console",
         ],
     )
     def test_nothing_there(self, call, path):
@@ -367,11 +367,7 @@ class TestQueries:
 class TestPressure:
     def test_backpressure_is_429_with_a_time_to_come_again(self, server, call, monkeypatch):
         topic = server.topic()
-
-        def full(*_: object) -> None:
-            raise ResourceExhausted("the writer has enough to do")
-
-        monkeypatch.setattr(Ledger, "check_room", full)
+        monkeypatch.setattr(limits, "WRITER_BACKLOG_BYTES_MAX", 0)
         body = {"messages": [{"data": "YQ=="}]}
         response = call("POST", f"/v1/{topic}:publish", body)
         assert response.status_code == 429
@@ -384,7 +380,7 @@ class TestPressure:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("secret")
 
-        monkeypatch.setattr(Ledger, "check_room", broken)
+        monkeypatch.setattr(PublishAdmission, "admit_plain", broken)
         response = call("POST", f"/v1/{topic}:publish", {"messages": [{"data": "YQ=="}]})
         assert response.status_code == 500
         assert "secret" not in response.text

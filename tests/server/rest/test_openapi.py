@@ -33,6 +33,8 @@ THERE = {
     "job": "sweep",
     "message": "2000000000000",
     "schedule": "daily",
+    "alert": "behind",
+    "account": "printer",
 }
 KEPT = (
     "content_type_conformance",
@@ -67,7 +69,10 @@ def furnish(call: Http) -> None:
     call("POST", "/v1/projects/fanlog/jobs", {"kind": "expire", "jobId": "sweep"})
     daily = {"topic": "projects/fanlog/topics/orders", "cron": "@daily", "data": "YQ=="}
     call("POST", "/v1/projects/fanlog/schedules?scheduleId=daily", daily)
+    full = {"condition": "DISK_LOW", "limit": 1}
+    call("POST", "/v1/projects/fanlog/alerts?alertId=behind", full)
     call("POST", "/v1/topics/orders:publish", {"messages": [{"data": "YQ=="}] * 3})
+    call("POST", "/v1/accounts", {"name": "printer"})
 
 
 def searches() -> list[Any]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fanlog.broker import spool as spool_module
+from fanlog.broker.logged_spool import LoggedSpool
 from fanlog.broker.spool import FileSpool, MemorySpool, Spool, Stage
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
 from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body
+from fanlog.testing.kafka_partition import KafkaTopic
+from replica_nodes import ReplicaNodes
 
 #: Of a stage with batches of the first version, and of the second.
 GOLDEN_UNSEALED = Path(__file__).parents[2] / "golden" / "stage-v1.bin"
@@ -58,9 +62,16 @@ async def spooled(spool: Spool, values: list[bytes], stage_id: str = "ab") -> St
     return stage
 
 
-@pytest.fixture(params=["memory", "files"])
-def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
-    return MemorySpool(MIB) if request.param == "memory" else FileSpool(tmp_path / "stages", MIB)
+@pytest.fixture(params=["memory", "files", "log"])
+def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spool]:
+    if request.param == "memory":
+        yield MemorySpool(MIB)
+    elif request.param == "files":
+        yield FileSpool(tmp_path / "stages", MIB)
+    else:
+        nodes = ReplicaNodes(tmp_path, KafkaTopic())
+        yield LoggedSpool(nodes.owner("north"), MIB)
+        nodes.close()
 
 
 def test_stages_are_read_in_portions(spool):

@@ -14,7 +14,7 @@ from fanlog.broker.seal_key_file import new_seal_key, seal_keys
 from fanlog.broker.transaction import Ledger
 from fanlog.core.records import Activity, Secret, SecretRecord
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
-from fanlog.errors import CommitFailed, ConfigError
+from fanlog.errors import CommitFailed, ConfigError, FanlogError, Fenced, OutcomeUnknown
 from fanlog.log.api import Commit, Trim
 from fanlog.log.memory import MemoryLog
 from fanlog.model.resources import PartitionId, SubscriptionId, TopicId
@@ -31,10 +31,11 @@ class FailingCommitter:
         self._log = log
         self.commits: list[Commit] = []
         self.fails = False
+        self.error: FanlogError = CommitFailed("planted")
 
     def start(self, commit: Commit, done: Done) -> None:
         self.commits.append(commit)
-        error = CommitFailed("planted") if self.fails else run_commit(self._log, commit)
+        error = self.error if self.fails else run_commit(self._log, commit)
         asyncio.get_running_loop().call_soon(done, error)
 
     def close(self) -> None:
@@ -233,3 +234,26 @@ async def test_a_wrong_key_commits_nothing():
         with pytest.raises(ConfigError, match="--seal-key-file"):
             await world.ledger.start()
         assert world.committer.commits == []
+
+
+@pytest.mark.parametrize("error", [Fenced("another owns"), OutcomeUnknown("nobody can tell")])
+async def test_a_log_that_is_lost_takes_nothing_more(error):
+    """Hard state is not loaded again: the cache is another term's, and the broker is over."""
+    world = World()
+    told: list[FanlogError] = []
+    world.ledger.on_end.listen(told.append)
+    world.ledger.on_load.listen(lambda _: told.append(CommitFailed("loaded")))
+    world.committer.fails, world.committer.error = True, error
+    first = world.ledger.commit([activity(1.0)])
+    with pytest.raises(type(error)):
+        await first
+    assert told == [error]
+    # Nothing reaches the committer any more, and whoever waits is told at once.
+    with pytest.raises(type(error)):
+        await world.ledger.commit([activity(2.0)])
+    transaction = world.ledger.begin()
+    transaction.append(TOPIC, ONE, body())
+    with pytest.raises(type(error)):
+        await transaction.commit()
+    assert len(world.committer.commits) == 1
+    await world.ledger.drain()

@@ -82,3 +82,15 @@ def test_refusals_are_one_sentence(served, args, words):
 
 def test_version():
     assert invoke(["--version"]).stdout.startswith("fanlog ")
+
+
+def test_a_node_of_a_cluster(served):
+    run("--kafka", "k1:9092,k2:9092", "--cluster", "shop", "--node", "a", "--session", "1.5")
+    assert served[0].kafka == ("k1:9092", "k2:9092")
+    assert (served[0].cluster, served[0].node, served[0].session) == ("shop", "a", 1.5)
+
+
+def test_up_is_for_a_server_that_is_alone():
+    result = invoke(["up"], env={"FANLOG_KAFKA": "k1:9092"})
+    assert result.exit_code == 1
+    assert "runs a server that is alone" in result.output

@@ -284,11 +284,12 @@ class World:
 
     def place_restored(self) -> None:
         while self.share.unplaced:
-            last = self.share.unplaced.max()
-            before = self.share.next_offset
-            self.share.scan(last + 1, self.read([(before, last + 1)]))
+            end = self.share.unplaced_end
+            before = self.share.next_offset, len(self.share.to_scan(end))
+            self.share.scan(end, self.read(self.share.to_scan(end)))
             # With key slots it goes back once: when all leases have their slots.
-            assert self.share.next_offset != before or not self.share.unplaced
+            after = self.share.next_offset, len(self.share.to_scan(end))
+            assert after != before or not self.share.unplaced
 
     def configure(self, settings: Subscription) -> Decision:
         decision = self.decided(self.share.configure(settings))

@@ -96,3 +96,37 @@ def test_ten_thousand_refused_requests_are_no_flood_and_their_data_is_credited()
         assert pair.server.receive(part * 4, 0.0) == []
         output(pair.server)
     assert not pair.server.is_ended
+
+
+def test_a_peer_that_is_trusted_is_not_counted():
+    """A node works for many callers: all of them may leave at once, with answers on their way."""
+    pair = Pair()
+    pair.server.trust(8_000)
+    for _ in range(3):
+        ids = [pair.client.request(REQUEST, ends=True) for _ in range(2_000)]
+        pair.pump()
+        for stream_id in ids:
+            assert stream_id is not None
+            pair.client.reset(stream_id, ErrorCode.CANCEL)
+        pair.pump()
+    assert not pair.server.is_ended
+    assert pair.server.open_streams == 0
+
+
+def test_frames_of_streams_that_were_reset_long_ago_are_late_for_who_keeps_their_ids():
+    """A client that resets more streams than it remembers takes late data for a mistake."""
+    for kept, is_ended in ((4_000, False), (None, True)):
+        pair = Pair()
+        if kept is not None:
+            pair.client.trust(kept)
+        first = pair.request(ends=True)
+        pair.pump()
+        pair.server.answer(first, HEAD, b"on its way", encode([(b"grpc-status", b"0")]))
+        late = output(pair.server)
+        pair.client.reset(first, ErrorCode.CANCEL)
+        for _ in range(2_000):
+            stream_id = pair.client.request(REQUEST, ends=True)
+            assert stream_id is not None
+            pair.client.reset(stream_id, ErrorCode.CANCEL)
+        pair.client.receive(late, 0.0)
+        assert pair.client.is_ended is is_ended

@@ -11,6 +11,7 @@ from crc32c import crc32c
 from fanlog import limits
 from fanlog.log import batch as codec
 from fanlog.log.batch import Batch, BatchDamaged, Body
+from fanlog.log.plain import encode_plain, plain_batch, plain_bytes
 from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body, messages_of
@@ -68,8 +69,8 @@ def test_a_plain_batch_is_what_is_read_back(body):
     value = encode_one(body)
     batch = plain(body)
     assert batch == codec.decode(value)
-    assert codec.encode_plain(batch) == value
-    assert codec.plain_bytes(batch) == len(value)
+    assert encode_plain(batch) == value
+    assert plain_bytes(batch) == len(value)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_no_batch_is_plain_that_has_more_or_would_be_cut(body):
 
 
 def plain(body: Body) -> Batch | None:
-    return codec.plain_batch(
+    return plain_batch(
         body,
         sequence=5,
         topic=6,

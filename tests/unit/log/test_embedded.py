@@ -12,9 +12,11 @@ import pytest
 
 from fanlog.errors import CommitFailed, ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import folder
-from fanlog.log.api import Bounds, Damaged, Trim
+from fanlog.log.api import Append, Bounds, Commit, Damaged, Trim
 from fanlog.log.batch import Batch
-from fanlog.log.embedded import FREED_BATCHES_MAX, EmbeddedLog
+from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.encoded import encode_commit
+from fanlog.log.writing import FREED_BATCHES_MAX
 from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import (
     ALL_BYTES,
@@ -400,3 +402,40 @@ def test_answered_commits_survive_a_kill(data_dir: Path, start_child):
         assert dict(log.state()) == {b"last": b"%d" % kept}
         log.close()
     assert folder.page_problems(data_dir) == []
+
+
+def test_commits_of_one_transaction_are_as_those_of_several(tmp_path):
+    """As caches apply them: a partition that is dropped by one commit is gone for the next."""
+    commits = [
+        Commit(
+            sequence=sequence,
+            publish_time_ns=sequence,
+            appends=[Append(topic=7, partition=p, base_offset=base, bodies=[make_body(b"m")])],
+            trims=trims,
+        )
+        for sequence, (p, base, trims) in enumerate(
+            [
+                (ONE, 0, []),
+                (TWO, 0, [Trim(partition=ONE, before=0, dropped=True)]),
+                (TWO, 1, [Trim(partition=ONE, before=9), Trim(partition=TWO, before=1)]),
+            ],
+            start=1,
+        )
+    ]
+    one, several = EmbeddedLog(tmp_path / "one"), EmbeddedLog(tmp_path / "several", syncs=False)
+
+    def fill(writing):
+        for commit in commits:
+            writing.commit(encode_commit(commit))
+
+    one.change(fill, "three commits")
+    for commit in commits:
+        several.commit(commit)
+    assert one.partitions() == several.partitions() == {TWO: Bounds(1, 2)}
+    assert one.positions(0, limit=9) == several.positions(0, limit=9)
+    for log in (one, several):
+        Author(log).collect_garbage()
+        log.close()
+    reopened = EmbeddedLog(tmp_path / "one")
+    assert reopened.partitions() == {TWO: Bounds(1, 2)}
+    reopened.close()

@@ -29,7 +29,7 @@ def test_reading():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("topic=5", "has no quota 'topic'; there are all-glob-shapes"),
+        ("topic=5", "has no quota 'topic'; there are alerts, all-alerts, all-glob-shapes"),
         ("topics", "must give topics a whole number"),
         ("topics=-1", "must give topics a whole number"),
         ("topics=" + "9" * 5_000, "must give topics a whole number"),

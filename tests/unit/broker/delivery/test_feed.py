@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fanlog.broker.delivery.feed import Feed
+from fanlog.broker.tenure import Always
 from fanlog.errors import SubscriptionNotFound
 
 
@@ -26,6 +27,7 @@ def feed() -> Feed:
         decide=nothing,
         on_damage=nothing,
         revise=nothing,
+        tenure=Always(),
     )
 
 

@@ -1,0 +1,69 @@
+"""Runs worlds of a cluster, one after another or in several processes, and says how they ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from hashlib import blake2b
+from itertools import repeat
+
+from simulator.cluster.mutants import planted
+from simulator.cluster.world import World
+from simulator.runner import Verdict, commit
+
+
+def run_seed(seed: int, *, mutant: str | None = None) -> Verdict:
+    """Live the world of one seed and judge it."""
+    logging.disable(logging.CRITICAL)
+    world = World(seed)
+    try:
+        with planted(mutant):
+            world.live()
+    finally:
+        logging.disable(logging.NOTSET)
+    return Verdict(
+        seed=seed,
+        steps=None,
+        sentences=tuple(world.broken),
+        operations=world.operations,
+        simulated_s=world.turns.now,
+        faults=dict(world.faults),
+        digest=_digest(world),
+    )
+
+
+def run_seeds(
+    seeds: Iterable[int], *, jobs: int = 1, mutant: str | None = None
+) -> Iterator[Verdict]:
+    """Live many worlds; verdicts come in the order of the seeds."""
+    if jobs <= 1:
+        for seed in seeds:
+            yield run_seed(seed, mutant=mutant)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(_run, seeds, repeat(mutant), chunksize=4)
+
+
+def _run(seed: int, mutant: str | None) -> Verdict:
+    return run_seed(seed, mutant=mutant)
+
+
+def report(verdict: Verdict, *, mutant: str | None = None) -> str:
+    """All that is needed to look into a broken world."""
+    planted_ = "" if mutant is None else f" --mutant {mutant!r}"
+    return "\n".join(
+        [
+            f"seed {verdict.seed} at commit {commit()} broke a promise. To live it again:",
+            f"    cd tests && python -m simulator.cluster --seed {verdict.seed}{planted_}",
+            *verdict.sentences[:10],
+        ]
+    )
+
+
+def _digest(world: World) -> str:
+    """Of all that was ever appended, and when."""
+    digest = blake2b(digest_size=16)
+    for record, at in zip(world.topic.history, world.topic.appended_s, strict=True):
+        digest.update(b"%d %.9f " % (record.offset, at) + record.value)
+    return digest.hexdigest()

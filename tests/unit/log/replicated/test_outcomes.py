@@ -1,0 +1,281 @@
+"""What a `ReplicatedLog` makes of acknowledgements, clocks and caches that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from fanlog.errors import CommitFailed, Fenced, OutcomeUnknown
+from fanlog.log import folder
+from fanlog.log.api import Bounds
+from fanlog.log.replicated.bodies import Renewal
+from fanlog.log.replicated.checkpoints import UpkeepPace
+from fanlog.log.replicated.facts import StoryFacts
+from fanlog.log.replicated.story import Story
+from fanlog.testing.author import ONE, Author
+from fanlog.testing.kafka_partition import KafkaTopic, ProduceFault
+from replica_nodes import ReplicaNodes, read_all
+
+LOST = (ProduceFault.LOST, ProduceFault.LATE)
+THERE = [fault for fault in ProduceFault if fault not in LOST]
+
+
+@pytest.mark.parametrize("fault", THERE)
+def test_a_commit_that_is_there_is_answered(
+    nodes: ReplicaNodes, topic: KafkaTopic, fault: ProduceFault
+):
+    log = nodes.owner("north")
+    topic.script(fault)
+    Author(log).publish(ONE, b"a")
+    Author(log).publish(ONE, b"b")
+    topic.arrive()
+    Author(log).publish(ONE, b"c")
+    assert log.standing.role == "owning"
+    other = nodes.make("south")
+    read_all(other)
+    assert other.bounds(ONE) == log.bounds(ONE) == Bounds(0, 3)
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_commit_that_may_come_is_answered_so_and_the_node_steps_down(
+    nodes: ReplicaNodes, topic: KafkaTopic, fault: ProduceFault
+):
+    log = nodes.owner("north")
+    topic.script(fault)
+    with pytest.raises(OutcomeUnknown):
+        Author(log).publish(ONE, b"a")
+    assert log.standing.role == "following"
+    assert log.bounds(ONE) == Bounds(0, 0)
+    topic.arrive()
+    read_all(log)
+    end = 1 if fault is ProduceFault.LATE else 0
+    assert log.bounds(ONE) == Bounds(0, end)
+    # It may take over again, and goes on behind what came.
+    assert log.take_over()
+    Author(log).publish(ONE, b"b")
+    assert log.bounds(ONE) == Bounds(0, end + 1)
+
+
+def test_a_renewal_that_may_come_ends_the_term(nodes: ReplicaNodes, topic: KafkaTopic):
+    log = nodes.owner("north")
+    topic.script(ProduceFault.LOST)
+    log.renew(())
+    assert log.standing.role == "following"
+    with pytest.raises(Fenced):
+        Author(log).publish(ONE, b"a")
+
+
+def test_without_a_leader_nothing_is_answered_and_all_resumes(
+    nodes: ReplicaNodes, topic: KafkaTopic
+):
+    log = nodes.owner("north")
+    Author(log).publish(ONE, b"a")
+    topic.set_down(True)
+    with pytest.raises(OutcomeUnknown):
+        Author(log).publish(ONE, b"b")
+    assert not log.take_over()
+    assert "cannot be taken over" in log.standing.sentence
+    topic.set_down(False)
+    assert log.take_over()
+    Author(log).publish(ONE, b"b")
+    assert log.bounds(ONE) == Bounds(0, 2)
+
+
+def test_a_take_over_that_comes_late_is_no_owner(nodes: ReplicaNodes, topic: KafkaTopic):
+    north, south = nodes.owner("north"), nodes.make("south")
+    topic.script(ProduceFault.LATE)
+    assert not south.take_over()
+    Author(north).publish(ONE, b"a")
+    topic.arrive()
+    with pytest.raises(Fenced):
+        Author(north).publish(ONE, b"x")
+    read_all(south)
+    assert (south.standing.owner, south.standing.role) == (b"south", "following")
+    with pytest.raises(Fenced):
+        Author(south).publish(ONE, b"x")
+    assert north.take_over()
+    Author(north).publish(ONE, b"b")
+    assert north.bounds(ONE) == Bounds(0, 2)
+
+
+def test_a_term_that_ends_behind_a_commit_answers_it(nodes: ReplicaNodes, topic: KafkaTopic):
+    """The acknowledgement is lost, and a rival's take-over lies behind the commit."""
+    north, south = nodes.owner("north"), nodes.make("south")
+    read_all(south)
+    partition = north._replica.partition
+
+    def produce(value: bytes) -> object:
+        topic.script(ProduceFault.ACK_LOST)
+        answer = topic.produce(value)
+        assert south.take_over()
+        return answer
+
+    partition.produce = produce  # type: ignore[method-assign, assignment]
+    Author(north).publish(ONE, b"a")
+    assert north.standing.role == "following"
+    assert north.bounds(ONE) == south.bounds(ONE) == Bounds(0, 1)
+
+
+def test_a_term_that_ends_while_it_is_handed_over_hands_over_nothing_of_the_next(
+    nodes: ReplicaNodes, topic: KafkaTopic
+):
+    """The checkpoint before the hand-over happened, and a rival's take-over lies behind it."""
+    north, south = nodes.owner("north"), nodes.make("south")
+    read_all(south)
+    partition = north._replica.partition
+    produced: list[bytes] = []
+
+    def produce(value: bytes) -> object:
+        produced.append(value)
+        topic.script(ProduceFault.ACK_LOST)
+        answer = topic.produce(value)
+        assert len(produced) > 1 or south.take_over()
+        return answer
+
+    partition.produce = produce  # type: ignore[method-assign, assignment]
+    assert not north.hand_over("east")
+    assert len(produced) == 1
+    Author(south).publish(ONE, b"a")
+    assert south.standing.successor is None
+    assert south.bounds(ONE) == Bounds(0, 1)
+
+
+def test_a_term_that_ends_behind_a_checkpoint_writes_no_snapshot_in_the_next(
+    nodes: ReplicaNodes, topic: KafkaTopic
+):
+    pace = UpkeepPace(checkpoint_bytes=1)
+    north, south = nodes.owner("north", pace=pace), nodes.make("south")
+    read_all(south)
+    partition = north._replica.partition
+    produced: list[bytes] = []
+
+    def produce(value: bytes) -> object:
+        produced.append(value)
+        topic.script(ProduceFault.ACK_LOST)
+        answer = topic.produce(value)
+        assert len(produced) > 1 or south.take_over()
+        return answer
+
+    partition.produce = produce  # type: ignore[method-assign, assignment]
+    north.prepare()
+    assert north.standing.role == "following"
+    assert len(produced) == 1
+
+
+def test_a_take_over_that_fails_hears_the_node_that_was_faster(
+    nodes: ReplicaNodes, topic: KafkaTopic
+):
+    """Else it would be deposed for the silence of the owner before it."""
+    south = nodes.make("south")
+    read_all(south)
+    north = nodes.owner("north")
+    heard_s = south.standing.heard_s
+    topic.script(ProduceFault.LOST)
+    assert not south.take_over()
+    assert south.standing.term == north.standing.term
+    assert south.standing.heard_s > heard_s
+
+
+# Clocks.
+
+
+@pytest.mark.parametrize("ahead_s", [3_600.0, -3_600.0, 6.0, -6.0])
+def test_a_node_whose_clock_is_off_does_not_serve(nodes: ReplicaNodes, ahead_s: float):
+    log = nodes.make("north")
+    nodes.clocks["north"].ahead_s = ahead_s
+    assert not log.take_over()
+    assert "clock" in log.standing.sentence
+    assert log.standing.role == "following"
+    assert log.standing.clock_ahead_s == pytest.approx(ahead_s, abs=1)
+    # It left the log to any other.
+    assert log.standing.successor == ""
+    with pytest.raises(Fenced):
+        Author(log).publish(ONE, b"a")
+    assert nodes.owner("south").standing.role == "owning"
+
+
+def test_a_clock_that_is_off_by_little_serves(nodes: ReplicaNodes):
+    log = nodes.make("north")
+    nodes.clocks["north"].ahead_s = 4.5
+    assert log.take_over()
+
+
+def test_a_node_that_follows_learns_how_far_its_clock_is_off(nodes: ReplicaNodes):
+    north, south = nodes.owner("north"), nodes.make("south")
+    nodes.clocks["south"].ahead_s = 60.0
+    read_all(south)
+    # Old records say nothing about the clock.
+    assert south.standing.clock_ahead_s is None
+    north.renew(())
+    south._follow()
+    assert south.standing.clock_ahead_s == pytest.approx(60, abs=2)
+
+
+# The cache fails.
+
+
+def test_a_cache_that_fails_behind_an_acknowledgement_ends_the_term(
+    nodes: ReplicaNodes, monkeypatch: pytest.MonkeyPatch
+):
+    log = nodes.owner("north")
+    Author(log).publish(ONE, b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "write_last", _fail)
+        with pytest.raises(OutcomeUnknown, match="steps down"):
+            Author(log).publish(ONE, b"b")
+        assert log.standing.role == "following"
+        assert log.bounds(ONE) == Bounds(0, 1)
+        # It does not begin a term that it cannot serve.
+        end = len(nodes.topic.records())
+        assert not log.take_over()
+        assert len(nodes.topic.records()) == end
+    read_all(log)
+    assert log.bounds(ONE) == Bounds(0, 2)
+    assert log.take_over()
+
+
+def _fail(*_: object) -> None:
+    raise lmdb.MapFullError("the test says so")
+
+
+# The story breaks.
+
+
+def test_a_broken_story_is_never_read_on(nodes: ReplicaNodes, topic: KafkaTopic):
+    log = nodes.owner("north")
+    Author(log).publish(ONE, b"a")
+    topic.put(b"junk")
+    with pytest.raises(CommitFailed):
+        Author(log).publish(ONE, b"b")
+    assert log.standing.role == "following"
+    for node in (log, nodes.make("south")):
+        node.start_following()
+        node._follower._thread.join()  # type: ignore[union-attr]
+        assert node.standing.role == "failed"
+        assert "the record at offset 2" in node.standing.sentence
+        assert not node.take_over()
+        assert node.bounds(ONE) == Bounds(0, 1)
+
+
+def test_records_of_another_cluster_are_passed_over(nodes: ReplicaNodes, topic: KafkaTopic):
+    log = nodes.owner("north")
+    foreign, _ = Story("there", StoryFacts(term=0, next_offset=1)).encode(Renewal(members=()))
+    topic.put(foreign)
+    Author(log).publish(ONE, b"a")
+    other = nodes.make("south")
+    read_all(other)
+    assert other.bounds(ONE) == log.bounds(ONE) == Bounds(0, 1)
+
+
+def test_the_cache_says_what_it_is(nodes: ReplicaNodes):
+    log = nodes.owner("north")
+    said = json.loads(Path(nodes.cache_dir("north") / "cache.json").read_bytes())
+    assert said == {
+        "version": 1,
+        "cluster": "here",
+        "identity": log.identity.hex(),
+        "boot_id": "boot",
+    }
