@@ -31,10 +31,14 @@ test: setup
 	@scripts/test_tools.sh
 	$(BIN)/python -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
 
-# What takes minutes: more seeds, more damage.
+# What takes minutes: more seeds, more damage, and property tests with examples that no run had yet;
+# HYPOTHESIS_SEED=N has those of another night again.
+HYPOTHESIS_SEED ?= $(shell date +%s)
 nightly: setup
 	@scripts/test_tools.sh
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly $(PYTEST_ARGS)
+	@echo "make nightly: property tests with HYPOTHESIS_SEED=$(HYPOTHESIS_SEED)"
+	FANLOG_HYPOTHESIS=search $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(HYPOTHESIS_SEED) tests/property
 
 # A mixed load with restarts; memory and file descriptors must stay flat. SOAK_MINUTES=5 at night.
 soak: setup

@@ -34,6 +34,11 @@ class AlongPlaces(ABC):
         self._next_up: list[Offset] = []
         self._turns = Turns()
 
+    @property
+    def reached(self) -> Offset:
+        """See `Backlog`."""
+        return self.next_offset
+
     # What is to be read for an answer.
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:

@@ -70,6 +70,11 @@ class Backlog(Protocol):
         ...
 
     @property
+    def reached(self) -> Offset:
+        """End of what was met; behind `next_offset` where key slots stand at different places."""
+        ...
+
+    @property
     def progress(self) -> int:
         """Grows whenever messages were met or left out, whether or not any was handed out.
 

@@ -101,6 +101,10 @@ class SlottedBacklog:
         return min(part.next_offset for part in scanning or self._parts)
 
     @property
+    def reached(self) -> Offset:
+        return max((part.next_offset for part in self._parts), default=self.next_offset)
+
+    @property
     def outstanding(self) -> BitMap64:
         return BitMap64().union(*(part.outstanding for part in self._parts))
 

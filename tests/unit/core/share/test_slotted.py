@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.core.assignment import Assignment
 from fanlog.core.flow import Credit
+from fanlog.model.resources import FilterChange
 from unit.core.world import World, dead_letter, subscription
 
 #: The slot of a key is its number.
@@ -206,3 +207,22 @@ def test_what_is_remembered_of_batches_is_bounded(monkeypatch):
 def test_without_the_label_nothing_is_counted():
     assert World(subscription(slots=3)).share.slots.slot_count == 3
     assert World(subscription()).share.slots is None
+
+
+@pytest.mark.parametrize("ordering", ["none", "key"])
+def test_a_filter_that_comes_does_not_judge_what_some_slots_have_met(ordering):
+    world, assignment = slotted(ordering)
+    ahead, behind = member(assignment, "a"), member(assignment, "b")
+    keys = [KEY * (number % SLOTS) + 1 for number in range(8)]
+    world.publish(*keys)
+    ids = world.lease(ahead)
+    last = max(offset for _, offset in ids)
+    change = FilterChange(filter="", before_sequence=world.end)
+    world.configure(replace(world.settings, filter="attributes:x", filter_changes=(change,)))
+    # What was met without a filter and comes back is handed out again: it has to be judged.
+    world.nack(1.0, ids)
+    world.expire(limits.AVERSION_S + 1.0)
+    assert last < world.share.routed_to
+    assert world.lease(ahead) != []
+    theirs = {o for o in range(last) if keys[o] // KEY in assignment.open_to(behind)}
+    assert {offset for _, offset in world.lease(behind)} == theirs
