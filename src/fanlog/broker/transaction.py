@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
@@ -25,6 +25,7 @@ from fanlog.broker.committer import Committer
 from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import Publication
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.standby_state import ReadyState
 from fanlog.broker.writer import Writer
 from fanlog.core import shedding
 from fanlog.core.hard_state import HardState
@@ -38,6 +39,9 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 from fanlog.model.terms import Terms
 
 log = logging.getLogger("fanlog.broker")
+
+#: Gives hard state that is ready, given the log's last commit and when leases end at the latest.
+TakeReady = Callable[[int, float], Awaitable[ReadyState | None]]
 
 
 class Transaction:
@@ -126,7 +130,10 @@ class Ledger:
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
         hot_size_bytes: int = 0,
         seal_keys: SealKeys = NO_KEYS,
+        take_ready: TakeReady | None = None,
     ) -> None:
+        """`take_ready` spares the first load, where hard state is there already."""
+        self._take_ready = take_ready
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -174,7 +181,10 @@ class Ledger:
             DataLoss: Hard state cannot be read; nothing was changed.
             ConfigError: Secrets are sealed with a key that is not given; nothing was changed.
         """
-        stale = self.load()
+        ready = None
+        if self._take_ready is not None:
+            ready = await self._take_ready(self._store.last_sequence, self._latest_deadline_s)
+        stale = self.load() if ready is None else self._adopt(ready)
         await self.commit([*self.hard.catalog.boot(), *stale])
         if stale:
             key_id = self._sealing.key_id
@@ -182,15 +192,22 @@ class Ledger:
 
     def load(self) -> Sequence[Record]:
         """Load hard state from the log; the records whose secrets are to be sealed anew."""
-        latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
         opening = Opening(self._sealing)
-        before = self.hard
-        self.hard = HardState.load(
-            self._store.state(), latest_deadline_s=latest_s, open_secrets=opening
+        hard = HardState.load(
+            self._store.state(), latest_deadline_s=self._latest_deadline_s, open_secrets=opening
         )
+        return self._adopt(ReadyState(hard, opening.stale))
+
+    def _adopt(self, loaded: ReadyState) -> Sequence[Record]:
+        before, self.hard = self.hard, loaded.hard
         self.hard.agendas.adopt(before.agendas)
         self.on_load.tell(self.hard)
-        return opening.stale
+        return loaded.stale
+
+    @property
+    def _latest_deadline_s(self) -> float:
+        """No lease ends later that was given until now."""
+        return self._clock.now() + limits.ACK_DEADLINE_S_MAX
 
     async def drain(self) -> None:
         """Wait until no commit is under way."""
