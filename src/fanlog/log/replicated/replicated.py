@@ -76,7 +76,7 @@ log = logging.getLogger("fanlog.replica")
 #: A node whose wall clock is further than this from the partition's does not serve.
 CLOCK_TOLERANCE_S = 5.0
 #: How long the follower waits for records at a time: a take-over waits for that to end.
-FOLLOW_WAIT_S = 0.1
+FOLLOW_WAIT_S = 0.04
 #: How long the outcome of an append is looked for while the partition cannot be asked.
 PATIENCE_S = 10.0
 
@@ -107,7 +107,9 @@ class ReplicatedLog:
         ConfigError: The folder cannot be used.
     """
 
-    features = Features(durable=True, total_order=True)
+    features = Features(
+        durable=True, total_order=True, commit_bytes_max=limits.REPLICATED_COMMIT_BYTES_MAX
+    )
 
     def __init__(
         self,
