@@ -9,6 +9,7 @@ from fanlog.log.api import Log
 from fanlog.log.replicated.checkpoints import UpkeepPace
 from fanlog.log.replicated.partition import OffsetGone
 from fanlog.log.replicated.replicated import ReplicatedLog
+from fanlog.log.replicated.state_feed import StateListener
 from fanlog.testing.kafka_partition import KafkaTopic, MemoryPartition
 
 
@@ -44,6 +45,7 @@ class ReplicaNodes:
         boot_id: str = "boot",
         topic: KafkaTopic | None = None,
         pace: UpkeepPace | None = None,
+        listener: StateListener | None = None,
     ) -> ReplicatedLog:
         clock = self.clocks.setdefault(name, StepClock())
         chosen = topic or self.topic
@@ -56,6 +58,7 @@ class ReplicaNodes:
             pace=pace,
             boot_id=boot_id,
             patience_s=0.0,
+            listener=listener,
         )
         self._open.append(log)
         return log

@@ -171,6 +171,7 @@ OTHER_NAMES = {
     "src/fanlog/push/rules/web_content.py": "a user agent",
     "src/fanlog/lake/cold.py": "a thread",
     "src/fanlog/broker/committer.py": "a thread",
+    "src/fanlog/broker/standby_state.py": "a thread",
     "src/fanlog/cluster/node.py": "a thread",
     "src/fanlog/log/replicated/follower.py": "a thread",
     "src/fanlog/cluster/renewing.py": "a thread",

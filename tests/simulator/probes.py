@@ -41,6 +41,8 @@ def check_recovery(world: World) -> None:
     recovered = hard_lines(HardState.load(world.store.state()))
     if live != recovered:
         world.broken.append(f"recovery: memory and disk differ: {difference(live, recovered)}")
+    if difference_of_warm := world.store.warmth.look(world.store):
+        world.broken.append(f"recovery: a state kept warm is not as loaded: {difference_of_warm}")
 
 
 def check_bounds(world: World) -> None:

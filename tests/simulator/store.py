@@ -14,6 +14,7 @@ from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog
 from fanlog.model.resources import Offset, PartitionId
 from simulator.faults import Odds
+from simulator.warmth import Warmth
 
 #: A commit on a good day, and on a bad one.
 FAST_S = 0.0005
@@ -41,6 +42,7 @@ class SimulatedStore(MemoryLog):
         self._odds = odds
         self._on_commit = on_commit
         self.is_full = False
+        self.warmth = Warmth()
         #: Batches whose bytes are damaged, by partition and base offset.
         self.damaged: set[tuple[PartitionId, Offset]] = set()
         #: Batches as decoded when first read.
@@ -48,6 +50,7 @@ class SimulatedStore(MemoryLog):
 
     def commit(self, commit: Commit) -> None:
         super().commit(commit)
+        self.warmth.note(commit)
         self._on_commit(commit)
 
     async def read(

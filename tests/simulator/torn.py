@@ -32,7 +32,7 @@ class _Torn(Transaction):
         return later.commit()
 
     def _record(self) -> asyncio.Future[None]:
-        return self._ledger._writer.submit(self._records)
+        return self._ledger._writer.submit(self._records, stored_bytes=0)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tenure import Always, Tenure
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.tracing import Tracing
-from fanlog.broker.transaction import Ledger
+from fanlog.broker.transaction import Ledger, TakeReady
 from fanlog.broker.verbs.accounts import Accounts
 from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.alerting import Alerting
@@ -165,6 +165,7 @@ def build_broker(
     new_tracing: Callable[[Ledger], Tracing] | None = None,
     tenure: Tenure | None = None,
     cluster: Cluster | None = None,
+    take_ready: TakeReady | None = None,
     node: Node | None = None,
 ) -> Broker:
     """Build a broker on a log; `await start()` it before the first verb.
@@ -185,6 +186,7 @@ def build_broker(
         new_tracing: The spans of messages; without it, nothing is traced.
         tenure: Whether the broker may deliver just now; without it, always.
         cluster: The cluster that this process is a node of; without it, the broker is alone.
+        take_ready: Gives hard state that was kept ready; without it, it is loaded from the log.
         node: The process around it, as the live numbers show it.
     """
     rules, quotas = settings.rules, settings.quotas
@@ -206,6 +208,7 @@ def build_broker(
         disk_reserve_bytes=settings.disk_reserve_bytes,
         hot_size_bytes=settings.hot_size_bytes,
         seal_keys=seal_keys,
+        take_ready=take_ready,
     )
     tracing = None if new_tracing is None else new_tracing(ledger)
     access = Access(ledger, clock)

@@ -46,7 +46,12 @@ class Gathering:
     asking: list[tuple[PartitionId, Offset, Body]] = field(default_factory=list)
     records: dict[bytes, Record] = field(default_factory=dict)
     trims: list[Trim] = field(default_factory=list)
+    #: Of the publishers.
     size_bytes: int = 0
+    #: At most so many in the log, state included.
+    stored_bytes: int = 0
+    #: Whether a transaction was told that it will be in this commit.
+    is_promised: bool = False
     count: int = 0
     #: Transactions in it that publish.
     publish_count: int = 0

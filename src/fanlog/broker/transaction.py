@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
@@ -25,25 +25,32 @@ from fanlog.broker.committer import Committer
 from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import Publication
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.standby_state import ReadyState
 from fanlog.broker.writer import Writer
 from fanlog.core import shedding
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
+from fanlog.core.records.sizes import state_bytes
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.core.sealing import Opening, Sealing
-from fanlog.errors import FanlogError, LoadShed
+from fanlog.errors import CommitTooLarge, FanlogError, LoadShed
 from fanlog.log.api import Log, Trim
-from fanlog.log.batch import Body
+from fanlog.log.batch import Body, stored_bytes_max
 from fanlog.model.resources import Offset, PartitionId, TopicId
 from fanlog.model.terms import Terms
 
 log = logging.getLogger("fanlog.broker")
 
+#: Gives hard state that is ready, given the log's last commit and when leases end at the latest.
+TakeReady = Callable[[int, float], Awaitable[ReadyState | None]]
+
 
 class Transaction:
     """Changes that become durable together. Begun, filled and committed in one turn of the loop."""
 
-    __slots__ = ("_ends", "_hard", "_ledger", "_publications", "_records", "_trims")
+    __slots__ = (
+        *("_ends", "_hard", "_ledger", "_publications", "_records", "_stored_bytes", "_trims"),
+    )
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -51,16 +58,31 @@ class Transaction:
         self._records: list[Record] = []
         self._publications: list[Publication] = []
         self._trims: Sequence[Trim] = ()
+        #: At most so many are stored of it.
+        self._stored_bytes = 0
         #: End of each partition that this transaction appends to; None before it is asked for.
         self._ends: dict[PartitionId, Offset] | None = None
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Change hard state now; the records are part of the commit."""
+        """Change hard state now; the records are part of the commit.
+
+        Raises:
+            CommitTooLarge: The log takes no such commit; nothing was applied.
+        """
+        self._stored_bytes += self._ledger.check_size(
+            records, self._stored_bytes, is_begun=bool(self._records)
+        )
         self._hard.apply_all(records)
         self._records += records
 
     def append(self, topic: TopicId, partition: PartitionId, body: Body) -> Offset:
-        """Append messages to a partition; returns the offset of the first of them."""
+        """Append messages to a partition; returns the offset of the first of them.
+
+        Raises:
+            CommitTooLarge: The log takes no such commit; nothing was applied.
+        """
+        self._stored_bytes += stored_bytes_max(body)
+        self._ledger.check_size((), self._stored_bytes, is_begun=bool(self._records))
         base = self.end(partition)
         self._publications.append((topic, partition, base, body))
         if body.terms is not None:
@@ -105,7 +127,11 @@ class Transaction:
         if self._ledger.relief is not None and self._publications:
             self._ledger.relief(self)
         return self._ledger._writer.submit(
-            self._records, self._publications, self._trims, can_wait=can_wait
+            self._records,
+            self._publications,
+            self._trims,
+            stored_bytes=self._stored_bytes,
+            can_wait=can_wait,
         )
 
 
@@ -126,7 +152,10 @@ class Ledger:
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
         hot_size_bytes: int = 0,
         seal_keys: SealKeys = NO_KEYS,
+        take_ready: TakeReady | None = None,
     ) -> None:
+        """`take_ready` spares the first load, where hard state is there already."""
+        self._take_ready = take_ready
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -174,7 +203,10 @@ class Ledger:
             DataLoss: Hard state cannot be read; nothing was changed.
             ConfigError: Secrets are sealed with a key that is not given; nothing was changed.
         """
-        stale = self.load()
+        ready = None
+        if self._take_ready is not None:
+            ready = await self._take_ready(self._store.last_sequence, self._latest_deadline_s)
+        stale = self.load() if ready is None else self._adopt(ready)
         await self.commit([*self.hard.catalog.boot(), *stale])
         if stale:
             key_id = self._sealing.key_id
@@ -182,15 +214,22 @@ class Ledger:
 
     def load(self) -> Sequence[Record]:
         """Load hard state from the log; the records whose secrets are to be sealed anew."""
-        latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
         opening = Opening(self._sealing)
-        before = self.hard
-        self.hard = HardState.load(
-            self._store.state(), latest_deadline_s=latest_s, open_secrets=opening
+        hard = HardState.load(
+            self._store.state(), latest_deadline_s=self._latest_deadline_s, open_secrets=opening
         )
+        return self._adopt(ReadyState(hard, opening.stale))
+
+    def _adopt(self, loaded: ReadyState) -> Sequence[Record]:
+        before, self.hard = self.hard, loaded.hard
         self.hard.agendas.adopt(before.agendas)
         self.on_load.tell(self.hard)
-        return opening.stale
+        return loaded.stale
+
+    @property
+    def _latest_deadline_s(self) -> float:
+        """No lease ends later that was given until now."""
+        return self._clock.now() + limits.ACK_DEADLINE_S_MAX
 
     async def drain(self) -> None:
         """Wait until no commit is under way."""
@@ -205,9 +244,31 @@ class Ledger:
         return Transaction(self)
 
     def commit(self, records: Sequence[Record], *, can_wait: bool = False) -> asyncio.Future[None]:
-        """Apply records and commit them: a transaction of records alone."""
+        """Apply records and commit them: a transaction of records alone.
+
+        Raises:
+            CommitTooLarge: The log takes no such commit; nothing was applied.
+        """
+        stored_bytes = self.check_size(records, 0, is_begun=False)
         self.hard.apply_all(records)
-        return self._writer.submit(records, can_wait=can_wait)
+        return self._writer.submit(records, stored_bytes=stored_bytes, can_wait=can_wait)
+
+    def check_size(self, records: Sequence[Record], before_bytes: int, *, is_begun: bool) -> int:
+        """The most bytes that records take in the log, beside others of their transaction.
+
+        A transaction that has begun to change hard state can only fail whole: the log refuses it.
+
+        Raises:
+            CommitTooLarge: The log takes no such commit.
+        """
+        added_bytes = state_bytes(records, self._sealing.value_of)
+        most = self._store.features.commit_bytes_max
+        if most is not None and before_bytes + added_bytes > most and not is_begun:
+            raise CommitTooLarge(
+                f"it changes up to {before_bytes + added_bytes} bytes in one commit, messages and "
+                f"state, and the log of a cluster takes {most}; nothing changed"
+            )
+        return added_bytes
 
     def note(self, record: Record) -> None:
         """Apply a record without committing it: a load of hard state forgets it."""

@@ -174,9 +174,11 @@ class Writer:
         return self._disk_reserve_bytes - room_bytes, hot_bytes if self._hot_size_bytes else 0
 
     def upcoming_sequence(self) -> int:
-        """The sequence of the commit that records submitted now will be in."""
+        """The sequence of the commit that records submitted next will be in."""
         last = self._gatherings[-1] if self._gatherings else None
-        opens = last is None or last.size_bytes > limits.COMMIT_BYTES_MAX
+        opens = last is None or last.stored_bytes > limits.COMMIT_BYTES_MAX
+        if last is not None and not opens:
+            last.is_promised = True
         return self._sequence + len(self._gatherings) + opens
 
     def submit(
@@ -185,9 +187,12 @@ class Writer:
         publications: Sequence[Publication] = (),
         trims: Sequence[Trim] = (),
         *,
+        stored_bytes: int,
         can_wait: bool = False,
     ) -> asyncio.Future[None]:
         """Put all of it into one commit; the records are applied already.
+
+        At most `stored_bytes` are stored of it: commits are bounded by messages and state together.
 
         With `can_wait` no commit is started for it: it goes along with the next one, or soon by
         itself. The future raises CommitFailed or DiskFull if the commit did not happen. An ignored
@@ -195,7 +200,8 @@ class Writer:
         """
         if self._over is not None:
             return _failed(self._over)
-        gathering = self._gather(publications)
+        gathering = self._gather(stored_bytes, has_messages=bool(publications))
+        gathering.stored_bytes += stored_bytes
         for record in records:
             gathering.records[record.key()] = record
         for publication in publications:
@@ -237,13 +243,12 @@ class Writer:
                 if self._over is None:
                     raise
 
-    def _gather(self, publications: Sequence[Publication]) -> Gathering:
+    def _gather(self, stored_bytes: int, *, has_messages: bool) -> Gathering:
         """The commit that so much more goes into: the one that is gathered last, if it fits."""
-        size_bytes = 0
-        for *_, body in publications:
-            size_bytes += len(body.content)
         last = self._gatherings[-1] if self._gatherings else None
-        if last is None or last.size_bytes + size_bytes > limits.COMMIT_BYTES_MAX:
+        if last is not None and last.is_promised and not has_messages:
+            last.is_promised = False
+        elif last is None or last.stored_bytes + stored_bytes > limits.COMMIT_BYTES_MAX:
             last = Gathering()
             self._gatherings.append(last)
         return last

@@ -178,6 +178,10 @@ class Publishers:
     def __len__(self) -> int:
         return len(self._known)
 
+    def knows(self, digest: bytes) -> bool:
+        """Whether a publisher is remembered."""
+        return digest in self._known
+
     @property
     def is_empty(self) -> bool:
         return not (self._known or self.forgotten)

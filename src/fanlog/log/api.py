@@ -36,6 +36,8 @@ class Features:
     durable: bool
     #: Has one commit sequence over all partitions (Kafka has vectors instead).
     total_order: bool
+    #: The most bytes of one commit, messages and state as they are stored; None for no bound.
+    commit_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,6 +222,19 @@ def stored_bytes(bodies: Sequence[Body]) -> int:
     return sum([run.value_bytes for run in _gather(bodies)])
 
 
+def stored_bytes_max(body: Body) -> int:
+    """At least as many bytes as a body takes when it is stored by itself."""
+    beside = 0
+    if body.attributes or body.seal is not UNSEALED:
+        beside = len(_encode_addressee(body.seal)) + len(_encode_attributes(body.attributes))
+    if body.terms is not None:
+        beside += term_table.bytes_max(body.terms)
+    content = len(body.content) + (_START_BYTES + _KEY_HASH_BYTES) * body.count
+    # Two values that follow each other have more than one may have together.
+    values = 1 + 2 * content // (limits.BATCH_BYTES_MAX // 2)
+    return content + values * (HEADER_BYTES + _START_BYTES + beside)
+
+
 def message_count(value: bytes | memoryview) -> int:
     """How many messages a value by `encode` has."""
     (count,) = _COUNT.unpack_from(value, _COUNT_AT)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from starlette.routing import Mount
 
+from fanlog.broker.standby_state import ReadyState, StandbyState
 from fanlog.cluster import bounds
 from fanlog.cluster.cards import NodeCard
 from fanlog.cluster.gateway import Gateway
@@ -40,6 +41,7 @@ from fanlog.server.reflection import reflection_forms
 from fanlog.server.resource_file import Resources, read_resources
 from fanlog.server.rest.app import failed
 from fanlog.server.services import SERVICE_NAMES, SERVICES
+from fanlog.server.shard import read_keys
 from fanlog.server.shard_topic import ShardTopic
 from fanlog.transport.counts import TransportCounts
 
@@ -134,6 +136,7 @@ async def running_node(
     )
     changed = asyncio.Event()
     clock = clock or MachineClock()
+    standby_state = StandbyState(read_keys(config))
     try:
         log_ = ReplicatedLog(
             config.data_dir,
@@ -141,17 +144,22 @@ async def running_node(
             card.to_bytes(),
             on_change=_set_soon(changed),
             clock=clock,
+            listener=standby_state,
         )
     except FanlogError:
         sockets.close()
         link_socket.close()
         raise
     try:
-        process = _Process(config, card, log_, found, clock, changed, wanted, sockets)
+        standby_state.start()
+        process = _Process(
+            config, card, log_, found, clock, changed, wanted, sockets, standby_state
+        )
         async with process.running(sockets, link_socket) as server:
             yield server
     finally:
         await asyncio.to_thread(log_.close)
+        await asyncio.to_thread(standby_state.stop)
         sockets.close()
         link_socket.close()
 
@@ -169,7 +177,9 @@ class _Process:
         changed: asyncio.Event,
         wanted: Resources | None,
         sockets: Sockets,
+        standby_state: StandbyState,
     ) -> None:
+        self._standby_state = standby_state
         self._config = config
         self._log = log_
         self._topic = topic
@@ -283,6 +293,7 @@ class _Process:
             self._clock,
             tenure,
             cluster=self.view,
+            take_ready=self._take_ready,
             counts=self._counts,
             spans=self._spans,
             wanted=self._wanted,
@@ -291,6 +302,11 @@ class _Process:
         )
         self.shards.append(owned)
         return owned
+
+    async def _take_ready(self, sequence: int, latest_deadline_s: float) -> ReadyState | None:
+        found = await asyncio.to_thread(self._standby_state.take, sequence, latest_deadline_s)
+        log.info("action=state_taken ready=%s sequence=%d", found is not None, sequence)
+        return found
 
     def _degraded(self) -> str:
         """Why publishing is refused, as far as this node knows."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from fanlog import limits
+from fanlog.broker.collector import let_collect, without_collector
 from fanlog.broker.logged_spool import LoggedSpool
 from fanlog.broker.ports import Cluster
+from fanlog.broker.transaction import TakeReady
 from fanlog.cluster.gateway import Backend
 from fanlog.cluster.guard import TenureGuard
 from fanlog.cluster.tenure import OwnerTenure
@@ -66,7 +66,7 @@ class OwnedShard:
         self._on_close(self)
         await self.shard.close()
         # What was built for the term may be looked at by the collector again, and goes.
-        gc.unfreeze()
+        let_collect()
 
 
 async def open_shard(
@@ -76,6 +76,7 @@ async def open_shard(
     tenure: OwnerTenure,
     *,
     cluster: Cluster,
+    take_ready: TakeReady,
     counts: TransportCounts,
     spans: SpansExport | None,
     wanted: Resources | None,
@@ -96,9 +97,10 @@ async def open_shard(
         spans=spans,
         tenure=tenure,
         cluster=cluster,
+        take_ready=take_ready,
     )
     try:
-        with _without_collector():
+        with without_collector():
             await shard.start(wanted)
             owned = OwnedShard(shard, TenureGuard(tenure, errors.answer), on_close)
         shard.begin(issuer)
@@ -106,19 +108,3 @@ async def open_shard(
         await shard.close()
         raise
     return owned
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Hard state is hundreds of thousands of objects, none of them garbage.
-
-    To look for it again and again more than doubles the time that a take-over takes.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        if was_enabled:
-            gc.enable()

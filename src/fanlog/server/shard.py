@@ -29,7 +29,7 @@ from fanlog.broker.spool import Spool
 from fanlog.broker.tenure import Tenure
 from fanlog.broker.tiering.cold_check import check_nothing_cold
 from fanlog.broker.tracing import Tracing
-from fanlog.broker.transaction import Ledger
+from fanlog.broker.transaction import Ledger, TakeReady
 from fanlog.config import Config
 from fanlog.core.iam import SERVER
 from fanlog.core.seal_keys import NO_KEYS, SealKeys, parse_keys
@@ -85,11 +85,12 @@ class Shard:
         spans: SpansExport | None,
         tenure: Tenure | None = None,
         cluster: Cluster | None = None,
+        take_ready: TakeReady | None = None,
     ) -> None:
         """`staged` is where stages wait; None for memory. `counts` are those of the ports,
         `spans` has where messages are traced to.
 
-        The last two are of a node of a cluster.
+        The last three are of a node of a cluster.
 
         Raises:
             ConfigError: The seal keys cannot be read.
@@ -98,7 +99,7 @@ class Shard:
         self._clock = clock
         self._counts = counts
         self.store = store
-        keys = _seal_keys(config)
+        keys = read_keys(config)
         resolver = HostResolver(Guard(config.push_allow), clock.now)
         self._examiner = Apart()
         self.broker: Broker = build_broker(
@@ -121,6 +122,7 @@ class Shard:
             node=ServerNode(config, counts),
             tenure=tenure,
             cluster=cluster,
+            take_ready=take_ready,
         )
         self.tokens = Tokens(self.broker.secrets, clock)
         self.senders = PushService(
@@ -250,8 +252,12 @@ def _broker_settings(config: Config) -> BrokerSettings:
     )
 
 
-def _seal_keys(config: Config) -> SealKeys:
-    """Raises ConfigError: The file of the keys cannot be read."""
+def read_keys(config: Config) -> SealKeys:
+    """The seal keys of a server.
+
+    Raises:
+        ConfigError: The file of the keys cannot be read.
+    """
     if config.seal_key:
         return seal_keys(parse_keys(config.seal_key))
     if config.seal_key_file is not None:

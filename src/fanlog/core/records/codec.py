@@ -81,6 +81,14 @@ class Stored:
         """The record of a key and a value with its letter and version; written by `record`, too."""
         raise NotImplementedError
 
+    @classmethod
+    def removal(cls, key: bytes) -> Self:
+        """The record that removes a key; written by `record`, too.
+
+        Only for kinds whose keys have all of their first fields. The other fields are None.
+        """
+        raise NotImplementedError
+
 
 R = TypeVar("R", bound=Stored)
 
@@ -120,6 +128,7 @@ def record(
             value_names=", ".join(value_names),
             key_source="unpack_key(key[1:])" if key_of is None else f"key_of({value_names[0]})",
             check="; ".join(checks) or "pass",
+            nothing=", ".join([*key_names, *(f"{name}=None" for name in value_names)]),
         )
         methods: dict[str, Callable[..., object]] = {}
         cls.KIND = letter.encode("ascii")
@@ -136,6 +145,7 @@ def record(
         }
         exec(compile(text, f"<record {letter}>", "exec"), known, methods)
         methods["restore"] = staticmethod(methods["restore"])
+        methods["removal"] = staticmethod(methods["removal"])
         for name, method in methods.items():
             setattr(cls, name, method)
         return cls
@@ -159,6 +169,10 @@ def restore(key, value):
     record = cls({names})
     {check}
     return record
+
+def removal(key):
+    [{key_names}] = unpack_key(key[1:])
+    return cls({nothing})
 """
 
 

@@ -22,6 +22,7 @@ from fanlog.log.replicated.partition import (
     Partition,
     PartitionUnavailable,
 )
+from fanlog.log.replicated.state_feed import StateFeed, StateListener
 from fanlog.log.replicated.steps import Steps
 from fanlog.log.replicated.story import Story, StoryBroken, ToldEntry, new_facts
 
@@ -40,6 +41,7 @@ class Replica:
 
     Args:
         patience_s: How long an operation is tried again while the partition cannot be asked.
+        listener: Hears the hard state that is followed, once the feed is turned on.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Replica:
         clock: ReplicaClock,
         *,
         patience_s: float,
+        listener: StateListener | None = None,
     ) -> None:
         self.cache = cache
+        self.feed = StateFeed(listener)
         self._open_partition = open_partition
         self._clock = clock
         self._patience_s = patience_s
@@ -100,6 +104,7 @@ class Replica:
             if reason:
                 self.cache.discard(reason)
                 self.started_over += 1
+                self.feed.begin()
         self._distrusted = ""
         facts = self.cache.facts or new_facts(bounds.start)
         story = self._story = Story(self._partition.cluster, facts, self.cache.marks)
@@ -140,6 +145,15 @@ class Replica:
         if records and sum(len(record.value) for record in records) >= FETCH_BYTES // 2:
             self.end_offset = self.partition.bounds(wait_s=WAIT_S).end
         return told
+
+    def tell_state(self) -> None:
+        """Tell the feed some of the state that the cache has, once it has all of it.
+
+        Raises:
+            DataLoss: The cache is damaged.
+        """
+        if self.cache.log is not None and self.is_whole:
+            self.feed.read_on(self.cache.log, self.story.facts.sequence)
 
     def drive(self, running: Steps[Result]) -> Result:
         """Carry out steps.
@@ -217,6 +231,7 @@ class Replica:
             raise
         self.is_whole, self.members = story.is_whole, story.members
         self.end_offset = max(self.end_offset, story.facts.next_offset)
+        self.feed.apply((one.body for one in told), story.facts.sequence)
 
 
 def _read(story: Story, records: Sequence[Fetched]) -> tuple[list[ToldEntry], StoryBroken | None]:

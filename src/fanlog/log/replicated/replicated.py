@@ -65,6 +65,7 @@ from fanlog.log.replicated.partition import (
 )
 from fanlog.log.replicated.payloads import CARD_BYTES_MAX, IDENTITY_BYTES, MEMBERS_MAX, NONCE_BYTES
 from fanlog.log.replicated.replica import Replica
+from fanlog.log.replicated.state_feed import StateListener
 from fanlog.log.replicated.steps import AppendOutcome
 from fanlog.log.replicated.story import StoryBroken, ToldEntry
 from fanlog.log.replicated.upkeep import Upkeep
@@ -75,7 +76,7 @@ log = logging.getLogger("fanlog.replica")
 #: A node whose wall clock is further than this from the partition's does not serve.
 CLOCK_TOLERANCE_S = 5.0
 #: How long the follower waits for records at a time: a take-over waits for that to end.
-FOLLOW_WAIT_S = 0.1
+FOLLOW_WAIT_S = 0.04
 #: How long the outcome of an append is looked for while the partition cannot be asked.
 PATIENCE_S = 10.0
 
@@ -99,13 +100,16 @@ class ReplicatedLog:
         pace: Of checkpoints, snapshots and passes.
         boot_id: Of the machine; the cache of another boot is discarded. Defaults to the machine's.
         patience_s: How long the outcome of an append is looked for, before this node steps down.
+        listener: Hears the hard state while this node follows.
 
     Raises:
         DataFolderInUse: Another process holds the folder.
         ConfigError: The folder cannot be used.
     """
 
-    features = Features(durable=True, total_order=True)
+    features = Features(
+        durable=True, total_order=True, commit_bytes_max=limits.REPLICATED_COMMIT_BYTES_MAX
+    )
 
     def __init__(
         self,
@@ -118,6 +122,7 @@ class ReplicatedLog:
         pace: UpkeepPace | None = None,
         boot_id: str | None = None,
         patience_s: float = PATIENCE_S,
+        listener: StateListener | None = None,
     ) -> None:
         assert 0 < len(card) <= CARD_BYTES_MAX
         self._card = card
@@ -126,7 +131,9 @@ class ReplicatedLog:
         #: Held while the partition is asked or the cache changed.
         self._lock = threading.Lock()
         cache = ReplicaCache(cache_dir, boot_id=machine_boot_id() if boot_id is None else boot_id)
-        self._replica = Replica(cache, open_partition, self._clock, patience_s=patience_s)
+        self._replica = Replica(
+            cache, open_partition, self._clock, patience_s=patience_s, listener=listener
+        )
         self._upkeep = Upkeep(self._replica, pace or UpkeepPace(), self._clock)
         self._follower: Follower | None = None
         self._is_closed = False
@@ -165,6 +172,7 @@ class ReplicatedLog:
         assert self._standing.role != "owning", "step down first"
         if self._follower is None and not self._is_closed:
             self._change(role="following", sentence="")
+            self._replica.feed.turn_on()
             self._follower = Follower(
                 self._follow,
                 begin_again=self._replica.forget,
@@ -334,6 +342,7 @@ class ReplicatedLog:
                 raise StoryBroken(str(error)) from error
             was_at_end = replica.is_at_end
             told = replica.follow(wait_s=FOLLOW_WAIT_S)
+            replica.tell_state()
         self._hear(told, was_at_end)
 
     def _note_trouble(self, sentence: str) -> None:
@@ -392,6 +401,7 @@ class ReplicatedLog:
                 f"and at most {CLOCK_TOLERANCE_S:.0f} s are allowed: set it"
             )
         self._upkeep.begin_term()
+        self._replica.feed.turn_off()
         # The broker of the term counts its time from there.
         self._change(
             role="owning", sentence="", renewed_s=self._replica.sent_s, clock_ahead_s=ahead_s
