@@ -17,7 +17,7 @@ from fanlog.log.replicated.partition import Fetched, Produced
 from fanlog.log.replicated.stages import StageFiles
 from fanlog.log.replicated.steps import AppendOutcome, Apply, Produce, ReadEnd, ResetProducer
 from fanlog.log.replicated.story import Story, ToldEntry
-from simulator.cluster.nodes import NodeClock
+from simulator.cluster.machines import NodeClock
 from simulator.cluster.temper import temper_of
 from simulator.cluster.topic import SimPartition
 
@@ -33,10 +33,14 @@ class Mutant:
     patches: tuple[Patch, ...]
     #: Only worlds are looked at whose temper has some of each of these words; any, if it is empty.
     needs: str = ""
+    #: Whether they are worlds of brokers.
+    has_brokers: bool = False
+    #: The first world to look at, for one that few worlds meet.
+    first: int = 0
 
     def seeds(self) -> Iterator[int]:
         """Seeds of the worlds in which it is found."""
-        return islice(filter(self._fits, count()), self.seeds_max)
+        return islice(filter(self._fits, count(self.first)), self.seeds_max)
 
     def _fits(self, seed: int) -> bool:
         return all(getattr(temper_of(seed), word) for word in self.needs.split())
@@ -45,8 +49,15 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(name: str, seeds_max: int, *patches: Patch, needs: str = "") -> None:
-    MUTANTS[name] = Mutant(name, seeds_max, patches, needs)
+def mutant(
+    name: str,
+    seeds_max: int,
+    *patches: Patch,
+    needs: str = "",
+    has_brokers: bool = False,
+    first: int = 0,
+) -> None:
+    MUTANTS[name] = Mutant(name, seeds_max, patches, needs, has_brokers, first)
 
 
 @contextmanager
