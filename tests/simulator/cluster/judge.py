@@ -108,7 +108,10 @@ class Judge:
         now, session_s = self._world.turns.now, node.session.length_s
         # By the slowest clock that reads least; a look is a while before the decision.
         within_s = session_s / (1 + self._world.temper.drift) - node.session.disturbed_s - 0.1
-        if now - self.truth.last_s < within_s:
+        # What was appended since its last read, or during it, the node cannot have heard.
+        unread_s = (node.clock.boottime_s() - seen.fetched_s) * (1 + self._world.temper.drift)
+        read_s = now - unread_s - 4 * self._world.temper.trip_s
+        if read_s - self.truth.last_s(read_s) < within_s:
             self._accuse(f"J4: {node.name} deposes an owner that was heard just now")
         if self._world.was_silent(node, now - session_s * 0.8, now, node.session.disturbed_s * 1.3):
             self._accuse(f"J4: {node.name} takes silence of Kafka for that of the owner")

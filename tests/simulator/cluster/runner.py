@@ -72,6 +72,6 @@ def _digest(world: World) -> str:
     """Of all that was ever appended, and when, and of what clients met."""
     digest = blake2b(digest_size=16)
     for record, at in zip(world.topic.history, world.topic.appended_s, strict=True):
-        digest.update(b"%d %.9f " % (record.offset, at) + record.value)
+        digest.update(b"%d %.9f " % (record.offset, at) + world.told_of(record.value))
     digest.update(world.story_digest().encode())
     return digest.hexdigest()

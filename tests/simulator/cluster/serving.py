@@ -50,6 +50,10 @@ class ServingWorld(World):
     def all_faults(self) -> dict[str, int]:
         return {**self.faults, **self.people.faults, "terms": self.people.lives}
 
+    def told_of(self, value: bytes) -> bytes:
+        # Protobuf writes maps in any order.
+        return b"%d" % len(value)
+
     def story_digest(self) -> str:
         return self.people.chronicle.digest()
 
@@ -69,9 +73,10 @@ class ServingWorld(World):
             self.broken.append("broke: the world does not end")
             living.kill()
         self.end_processes()
-        self.broken += judged(people)[0]
+        # What clients met is judged by a log that is one story.
+        self.broken += self.judge.truth.mistakes
+        self.broken += people.broken if self.broken else judged(people)[0]
         if not self.broken:
-            self.broken += self.judge.truth.mistakes
             self.judge_caches(place)
 
     # What the people do to nodes.

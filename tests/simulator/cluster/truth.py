@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from fanlog.log.encoded import EncodedCommit
@@ -31,8 +32,12 @@ class Truth:
         #: Of the last commit that counts.
         self.sequence = 0
         self.mistakes: list[str] = []
-        #: When the last entry that counts was appended.
-        self.last_s = 0.0
+        #: When the entries that count were appended.
+        self._appended_s: list[float] = [0.0]
+
+    def last_s(self, before_s: float) -> float:
+        """When the last entry was appended that counts and was there before a time."""
+        return self._appended_s[max(0, bisect_left(self._appended_s, before_s) - 1)]
 
     def catch_up(self) -> None:
         while self._next < len(self._topic.history):
@@ -51,7 +56,7 @@ class Truth:
             return
         elif head.chain != self._chain:
             self.mistakes.append(f"J2: the chain forks at {offset}")
-        self.last_s = self._topic.appended_s[offset]
+        self._appended_s.append(self._topic.appended_s[offset])
         if isinstance(body, HandOver):
             self.is_open = False
         elif isinstance(body, EncodedCommit):
