@@ -1,4 +1,7 @@
-"""Worlds of a cluster, and its planted bugs; more of them: `make sim CLUSTER=1 SEEDS=1000`."""
+"""Worlds of a cluster, of writers and of brokers, and its planted bugs.
+
+More of them: `make sim CLUSTER=1 SEEDS=1000`, and `SIM_ARGS=--brokers` for those of brokers.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from simulator.cluster.runner import report, run_seed
 
 TESTS = Path(__file__).parent.parent
 NIGHTLY_SEEDS = 2_000
+NIGHTLY_SEEDS_OF_BROKERS = 400
 NIGHTLY_TOGETHER = 50
 #: Those that are found by the first or second world; the others are looked for at night.
 QUICK = (
@@ -30,16 +34,28 @@ QUICK = (
 assert MUTANTS.keys() >= set(QUICK)
 
 
-def check(seed: int) -> None:
-    verdict = run_seed(seed)
+def check(seed: int, *, brokers: bool = False) -> None:
+    verdict = run_seed(seed, brokers=brokers)
     if verdict.is_broken:
-        pytest.fail(report(verdict), pytrace=False)
+        pytest.fail(report(verdict, brokers=brokers), pytrace=False)
 
 
-# The last five broke a promise once: `docs/internals/simulator.md` says which.
-@pytest.mark.parametrize("seed", [4, 22, 69, 96, 99, 267, 603])
+# The last six broke a promise once: `docs/internals/simulator.md` says which.
+@pytest.mark.parametrize("seed", [4, 22, 69, 96, 99, 267, 313, 603])
 def test_every_promise_is_kept(seed):
     check(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 12, 13, 21, 27])
+def test_every_promise_is_kept_to_clients(seed):
+    check(seed, brokers=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(0, NIGHTLY_SEEDS_OF_BROKERS, NIGHTLY_TOGETHER))
+def test_every_promise_is_kept_to_clients_in_many_worlds(first):
+    for seed in range(first, first + NIGHTLY_TOGETHER):
+        check(seed, brokers=True)
 
 
 @pytest.mark.nightly
@@ -49,10 +65,14 @@ def test_every_promise_is_kept_in_many_worlds(first):
         check(seed)
 
 
-def test_a_seed_is_one_history():
+@pytest.mark.parametrize(("seed", "brokers"), [(4, False), (12, True)])
+def test_a_seed_is_one_history(seed, brokers):
     """Byte by byte, also in another process that hashes strings otherwise."""
-    here = run_seed(4).digest
-    code = "from simulator.cluster.runner import run_seed; print(run_seed(4).digest)"
+    here = run_seed(seed, brokers=brokers).digest
+    code = (
+        "from simulator.cluster.runner import run_seed; "
+        f"print(run_seed({seed}, brokers={brokers}).digest)"
+    )
     there = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": "7"},
@@ -70,6 +90,6 @@ def test_a_seed_is_one_history():
 )
 def test_a_planted_bug_is_found(name):
     for seed in MUTANTS[name].seeds():
-        if run_seed(seed, mutant=name).is_broken:
+        if run_seed(seed, mutant=name, brokers=MUTANTS[name].has_brokers).is_broken:
             return
     pytest.fail(f"{name}: not found in {MUTANTS[name].seeds_max} worlds")

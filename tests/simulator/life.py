@@ -15,8 +15,9 @@ from fanlog.errors import FanlogError
 from fanlog.push.rules.guard import Guard
 from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.service import PushService
+from fanlog.server.streaming_pull import streaming_pull
 from simulator.chronicle import Chronicle, Op
-from simulator.loop import SimulatedClock, SimulatedLoop
+from simulator.loop import SimulatedClock
 from simulator.store import SimulatedCommitter
 
 #: Whose task this is; None for clients and for the world itself.
@@ -58,7 +59,7 @@ class Life:
     def __init__(
         self,
         number: int,
-        loop: SimulatedLoop,
+        loop: asyncio.AbstractEventLoop,
         clock: MortalClock,
         on_mistake: Callable[[BaseException], None],
     ) -> None:
@@ -90,6 +91,10 @@ class Life:
         await self.senders.stop(patience_s)
         await self.broker.stop()
         await self.broker.tiers.stop()
+
+    async def serve_stream(self, context: Any) -> None:
+        """Serve one StreamingPull until it ends."""
+        await streaming_pull(self.broker, context)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something inside the process."""

@@ -92,7 +92,7 @@ class SimulatedClock:
     from the wall.
     """
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._step_s = 0.0
         self._epoch_s = EPOCH_S

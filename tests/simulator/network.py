@@ -23,7 +23,6 @@ from fanlog.model import ids
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.server.calls import EVERYBODY
-from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
 from simulator import probes
 from simulator.chronicle import AckRef, Delivered, Op, Settle
@@ -322,7 +321,7 @@ class Stream:
 
     async def read(self) -> Any:
         while not self._requests and not self._is_closing:
-            self._has_request = self._world.loop.create_future()
+            self._has_request = asyncio.get_running_loop().create_future()
             await self._has_request
         if not self._requests:
             self._is_half_closed = True
@@ -335,6 +334,7 @@ class Stream:
         if self._life.is_dead:
             raise asyncio.CancelledError
         response = types.StreamingPullResponse.FromString(raw)
+        self._world.answering(self._life)
         said: list[list[Received] | Confirmation] = []
         if response.received_messages:
             messages = response.received_messages
@@ -362,7 +362,7 @@ class Stream:
 
     async def _serve(self, life: Life) -> None:
         try:
-            await streaming_pull(life.broker, self)
+            await life.serve_stream(self)
         except FanlogError as error:
             self.error = error
             self._world.end(life, self.op, outcome_of(error), error.code)

@@ -35,7 +35,7 @@ async def probe(world: World) -> None:
 def check_recovery(world: World) -> None:
     """What is applied is what would be recovered, whenever nothing is on its way to the disk."""
     life = world.life
-    if life is None or not life.is_serving or not life.broker.ledger._writer.is_idle:
+    if life is None or not world.is_settled:
         return
     live = hard_lines(life.broker.hard)
     recovered = hard_lines(HardState.load(world.store.state()))
@@ -98,7 +98,7 @@ def check_nothing_is_held(world: World) -> None:
     none of its topics any more. Only what rots is kept.
     """
     life = world.life
-    if life is None or not life.is_serving or not life.broker.ledger._writer.is_idle:
+    if life is None or not world.is_settled:
         return
     hard, store = life.broker.hard, world.store
     rotten = {partition for partition, _ in store.damaged}

@@ -118,20 +118,7 @@ def run_seed(
             live(world)
     finally:
         logging.disable(logging.NOTSET)
-    # A broker that broke may have left the chronicle in the middle of a sentence.
-    replay = Replay(world.chronicle)
-    violations = [] if world.mistakes else replay.run()
-    outside: list[str] = []
-    if not world.mistakes and not violations:
-        outside += seen_from_outside(world.chronicle, replay.ledgers(), replay.end_s)
-        outside += came_once_and_in_order(world.chronicle)
-        outside += numbers_kept(world.chronicle)
-    sentences = (
-        *(f"broke: {mistake}" for mistake in world.mistakes),
-        *world.broken,
-        *map(str, violations),
-        *outside,
-    )
+    sentences, violations = judged(world)
     story: Iterable[str] = ()
     if whole:
         story = world.chronicle.lines()
@@ -148,6 +135,25 @@ def run_seed(
         story=tuple(story),
         steps_taken=steps_wanted,
     )
+
+
+def judged(world: World) -> tuple[tuple[str, ...], list[Violation]]:
+    """What is broken in a world that was lived, in sentences; those of its replay beside."""
+    # A broker that broke may have left the chronicle in the middle of a sentence.
+    replay = Replay(world.chronicle)
+    violations = [] if world.mistakes else replay.run()
+    outside: list[str] = []
+    if not world.mistakes and not violations:
+        outside += seen_from_outside(world.chronicle, replay.ledgers(), replay.end_s)
+        outside += came_once_and_in_order(world.chronicle)
+        outside += numbers_kept(world.chronicle)
+    sentences = (
+        *(f"broke: {mistake}" for mistake in world.mistakes),
+        *world.broken,
+        *map(str, violations),
+        *outside,
+    )
+    return sentences, violations
 
 
 def run_seeds(

@@ -95,10 +95,7 @@ async def _plot(world: World) -> None:
 
 
 async def _end(world: World) -> None:
-    world.odds = faults.KIND
-    world.store.is_full = False
-    if world.tiering is not None:
-        world.tiering.lake.show("the lake")
+    await world.end_faults()
     how = world.rng.randrange(3)
     if how == 0:
         world.crash()

@@ -48,6 +48,7 @@ from simulator.chronicle import (
 )
 from simulator.dedups import Dedups
 from simulator.disk import Disk, Policies
+from simulator.faults import Odds
 from simulator.keeping import Keeping
 from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.limited import LimitedDisk
@@ -58,6 +59,7 @@ from simulator.receivers import Receiver
 from simulator.schedules import Ticks
 from simulator.sinks import Sinks
 from simulator.store import SimulatedCommitter, SimulatedStore
+from simulator.temper import Temper
 from simulator.tiering import Tiering
 
 T = TypeVar("T")
@@ -84,13 +86,13 @@ class World:
         self.seed = seed
         self._make_senders = new_senders
         self.rng = random.Random(seed)
-        self.odds, self.temper = temper.drawn(seed, self.rng)
+        self.odds, self.temper = self._drawn()
         #: What the broker did that nothing excuses: exceptions that are not errors of the API.
         self.mistakes: list[str] = []
         #: Sentences of promises found broken while the world ran.
         self.broken: list[str] = []
         self.steps_left = self.temper.steps if steps is None else steps
-        self.loop = SimulatedLoop()
+        self.loop: asyncio.BaseEventLoop = self._new_loop()
         self.loop.set_task_factory(cast(Any, task_factory))
         self.loop.set_exception_handler(self._on_exception)
         self.clock = SimulatedClock(self.loop)
@@ -120,7 +122,7 @@ class World:
         #: When something last began or ended that moves messages about, by subscription.
         self._disturbed: dict[str, int] = {}
         self._failed_at = -1
-        self.life: Life | None = None
+        self._life: Life | None = None
         self.lives = 0
         self.faults: dict[str, int] = {}
         self.operations = 0
@@ -131,6 +133,35 @@ class World:
         self.is_draining = False
         self._consumers = 0
         self._restarting: asyncio.Task[None] | None = None
+
+    # What worlds of another kind have otherwise.
+
+    def _drawn(self) -> tuple[Odds, Temper]:
+        return temper.drawn(self.seed, self.rng)
+
+    def _new_loop(self) -> asyncio.BaseEventLoop:
+        return SimulatedLoop()
+
+    @property
+    def life(self) -> Life | None:
+        """The life that serves, or is about to; None while there is none."""
+        return self._life
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a broker serves and nothing is on its way to the disk."""
+        life = self.life
+        return life is not None and life.is_serving and life.broker.ledger._writer.is_idle
+
+    def answering(self, life: Life) -> None:
+        """Messages are about to leave the server on a stream of that life."""
+
+    async def end_faults(self) -> None:
+        """Nothing breaks any more."""
+        self.odds = faults.KIND
+        self.store.is_full = False
+        if self.tiering is not None:
+            self.tiering.lake.show("the lake")
 
     # Time and chance.
 
@@ -161,6 +192,7 @@ class World:
     def freeze(self, seconds: float) -> None:
         """The process stands still, as under SIGSTOP; what was due meanwhile is late."""
         self.faulted("freeze")
+        assert isinstance(self.loop, SimulatedLoop)
         self.loop.jump(seconds)
         self.chronicle.turn(Turn("frozen", self.lives), self.now)
 
@@ -201,6 +233,7 @@ class World:
             self.lives += 1
             self.clock.restart()
             clock = MortalClock(self.clock, self._late_s)
+            assert isinstance(self.loop, SimulatedLoop)
             life = Life(self.lives, self.loop, clock, self.mistaken)
             life.committer = SimulatedCommitter(
                 self.store,
@@ -212,7 +245,7 @@ class World:
             store = self.store if self.tiering is None else self.tiering.log()
             life.broker = self._new_broker(life, store)
             life.senders = self._make_senders(self, life)
-            self.life = life
+            self._life = life
             self.chronicle.turn(Turn("starting", life.number), self.now)
             started = life.begin(life.start())
             await asyncio.wait([started])
@@ -224,7 +257,7 @@ class World:
                 self.chronicle.turn(Turn("started", life.number), self.now)
             else:
                 life.kill()
-                self.life = None
+                self._life = None
                 if error is not None and not isinstance(error, FanlogError):
                     # Another try would end the same way, for ever.
                     self.mistaken(error)
@@ -366,7 +399,7 @@ class World:
                 self._disturbed[name] = self.chronicle.at
 
     def _end_life(self, how: Any) -> None:
-        life, self.life = self.life, None
+        life, self._life = self._life, None
         assert life is not None
         for op, reply in life.running.items():
             if op.begun_s:

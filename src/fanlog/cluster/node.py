@@ -317,7 +317,10 @@ class ClusterNode(Generic[Shard]):
             self._herald.ask(one.card for one in self.standbys.known)
 
     async def _give_up(self, term: OwnerTerm[Shard]) -> None:
-        if self._engine.standing.role == "owning":
+        """Hand the shard over, unless the owner before may answer still: the next one would not
+        wait for it. Without a hand-over it waits for a session.
+        """
+        if self._engine.standing.role == "owning" and term.tenure.has_begun:
             self._has_left = self._is_ending
             successor = term.successor or ""
             is_there = await self._in_thread(self._engine.hand_over, successor)

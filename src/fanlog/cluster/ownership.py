@@ -15,7 +15,8 @@ has seen nothing of the owner for a session, takes over.
    may be old, and without an owner nothing new is appended. Its take-over tells, and is given up
    at once when the clock is off.
 5. An owner that leaves stops answering first, and says in the log who is next; that one need not
-   wait.
+   wait. An owner that has not begun to answer itself, since its predecessor may still do, says
+   nothing of the kind.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class OwnerTenure:
         self._hold_s = hold_s
         self._is_over = False
         self._was_unsure = True
-        self._waiters: set[asyncio.Future[None]] = set()
+        #: In the order in which they came.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self.on_sure: Event[None] = Event()
         #: Calls that have waited for it.
         self.held = 0
@@ -44,6 +45,11 @@ class OwnerTenure:
     @property
     def is_over(self) -> bool:
         return self._is_over
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether no owner before can answer any more."""
+        return self._boottime_s() >= self._from_s
 
     @property
     def is_sure(self) -> bool:
@@ -79,11 +85,11 @@ class OwnerTenure:
 
     async def _wait(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await waiter
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
 
     def look(self) -> None:
         """It may be sure again: let calls and consumers go on."""

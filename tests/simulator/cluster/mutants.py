@@ -1,12 +1,12 @@
-"""Planted bugs of a cluster, each of which some promise must notice."""
+"""Planted bugs of a cluster, each of which some promise must notice.
+
+Those of the log are here; those that only brokers and their clients notice, in `broker_mutants`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import count, islice
+from dataclasses import replace
 from typing import Any
 
 from fanlog.cluster import ownership
@@ -17,54 +17,12 @@ from fanlog.log.replicated.partition import Fetched, Produced
 from fanlog.log.replicated.stages import StageFiles
 from fanlog.log.replicated.steps import AppendOutcome, Apply, Produce, ReadEnd, ResetProducer
 from fanlog.log.replicated.story import Story, ToldEntry
-from simulator.cluster.nodes import NodeClock
-from simulator.cluster.temper import temper_of
+from simulator.cluster import broker_mutants
+from simulator.cluster.machines import NodeClock
+from simulator.cluster.planting import MUTANTS, always, mutant, planted
 from simulator.cluster.topic import SimPartition
 
-#: What is patched: owner, attribute, and what makes the new value of the old.
-Patch = tuple[Any, str, Callable[[Any], Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    name: str
-    #: Found within so many worlds.
-    seeds_max: int
-    patches: tuple[Patch, ...]
-    #: Only worlds are looked at whose temper has some of each of these words; any, if it is empty.
-    needs: str = ""
-
-    def seeds(self) -> Iterator[int]:
-        """Seeds of the worlds in which it is found."""
-        return islice(filter(self._fits, count()), self.seeds_max)
-
-    def _fits(self, seed: int) -> bool:
-        return all(getattr(temper_of(seed), word) for word in self.needs.split())
-
-
-MUTANTS: dict[str, Mutant] = {}
-
-
-def mutant(name: str, seeds_max: int, *patches: Patch, needs: str = "") -> None:
-    MUTANTS[name] = Mutant(name, seeds_max, patches, needs)
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    """Have the bug of that name while inside; none for None."""
-    patches = MUTANTS[name].patches if name is not None else ()
-    before = [(owner, attribute, owner.__dict__[attribute]) for owner, attribute, _ in patches]
-    try:
-        for owner, attribute, make in patches:
-            setattr(owner, attribute, make(owner.__dict__[attribute]))
-        yield
-    finally:
-        for owner, attribute, value in before:
-            setattr(owner, attribute, value)
-
-
-def _always(value: Any) -> Callable[[Any], Any]:
-    return lambda _: value
+__all__ = ["MUTANTS", "broker_mutants", "mutant", "planted"]
 
 
 # Validity.
@@ -153,7 +111,7 @@ mutant(
     60,
     (steps, "append", _queueing),
     (Story, "_void", _termless),
-    (Story, "_check", _always(lambda *_: None)),
+    (Story, "_check", always(lambda *_: None)),
     needs="doubt",
 )
 mutant("a term is enough, whatever the place", 60, (Story, "_void", _placeless), needs="doubt")
@@ -196,7 +154,7 @@ mutant("a take-over that may come is believed", 60, (steps, "take_over", _expect
 mutant(
     "who is second to a free log serves at once",
     40,
-    (ownership, "serve_from", _always(lambda session, before, term, now: now)),
+    (ownership, "serve_from", always(lambda session, before, term, now: now)),
 )
 
 
@@ -248,8 +206,8 @@ mutant(
 mutant(
     "whoever takes over serves, whatever its clock says",
     60,
-    (replicated, "CLOCK_TOLERANCE_S", _always(1e9)),
-    (ownership, "CLOCK_S_MAX", _always(1e9)),
+    (replicated, "CLOCK_TOLERANCE_S", always(1e9)),
+    (ownership, "CLOCK_S_MAX", always(1e9)),
     needs="clocks",
 )
 
@@ -286,7 +244,7 @@ mutant(
     100,
     (SimPartition, "fetch", _forgetful),
     (Story, "_check_place", _gapless),
-    (Story, "_check", _always(lambda *_: None)),
+    (Story, "_check", always(lambda *_: None)),
 )
 
 
@@ -309,7 +267,7 @@ mutant("a standby that cannot read takes over", 60, (Vigil, "is_time", _eager), 
 mutant(
     "a standby waits for half a session",
     60,
-    (OwnerSession, "disturbed_s", _always(property(lambda self: self.length_s / 8))),
+    (OwnerSession, "disturbed_s", always(property(lambda self: self.length_s / 8))),
     (
         Vigil,
         "is_time",
@@ -330,12 +288,12 @@ mutant(
 mutant(
     "the owner answers as long as it likes",
     60,
-    (OwnerSession, "answer_s", _always(property(lambda self: math.inf))),
+    (OwnerSession, "answer_s", always(property(lambda self: math.inf))),
 )
 mutant(
     "the owner answers for three sessions",
     100,
-    (OwnerSession, "answer_s", _always(property(lambda self: 3 * self.length_s))),
+    (OwnerSession, "answer_s", always(property(lambda self: 3 * self.length_s))),
 )
 
 
@@ -366,6 +324,6 @@ mutant(
     "who is deposed writes on in the term of another",
     200,
     (replicated.ReplicatedLog, "_try_append", _unlooked),
-    (steps, "_is_over", _always(lambda story, term: story.facts.term != term)),
+    (steps, "_is_over", always(lambda story, term: story.facts.term != term)),
     needs="doubt moves",
 )

@@ -7,7 +7,6 @@ of a loop. Its writer stands for the broker of a term.
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,41 +15,19 @@ from fanlog.cluster.announcements import Announcement
 from fanlog.cluster.bearings import Bearings
 from fanlog.cluster.cards import NodeCard
 from fanlog.cluster.node import LOOKS
-from fanlog.cluster.ownership import OwnerSession, Seen
+from fanlog.cluster.ownership import Seen
 from fanlog.cluster.renewing import Renewer
 from fanlog.cluster.standbys import Standbys
 from fanlog.log.replicated.api import Member
-from fanlog.log.replicated.checkpoints import UpkeepPace
-from fanlog.log.replicated.replicated import ReplicatedLog
-from simulator.cluster.topic import SimPartition
+from simulator.cluster.machines import Machine
 from simulator.cluster.turns import Turn
 from simulator.cluster.writers import Writer
 
 if TYPE_CHECKING:
-    from simulator.cluster.world import World
+    from simulator.cluster.writing import WritingWorld
 
 #: How long a stopped writer is waited for at a time.
 _TICK_S = 0.02
-
-
-class NodeClock:
-    """The clocks of one machine: they run at a rate of their own, and the wall clock can be set."""
-
-    def __init__(self, world: World, rate: float) -> None:
-        self._world = world
-        self._rate = rate
-        #: How far the wall clock is off.
-        self.ahead_s = 0.0
-
-    def boottime_s(self) -> float:
-        return 1_000.0 + self._world.turns.now * self._rate
-
-    def answer_s(self) -> float:
-        """By which an owner says whether it may answer still."""
-        return self.boottime_s()
-
-    def wall_ns(self) -> int:
-        return self._world.wall_ns() + int(self.ahead_s * 1e9)
 
 
 class Nowhere:
@@ -63,28 +40,15 @@ class Nowhere:
         pass
 
 
-class SimNode:
-    """One machine; `start` and `kill` its process in turn."""
+class SimNode(Machine):
+    """A node with a writer, which does what nodes do on a thread."""
 
-    def __init__(self, world: World, name: str, place: Path) -> None:
-        self.world = world
-        self.name = name
-        self.place = place
-        drift = world.temper.drift
-        self.clock = NodeClock(world, 1 + world.rng.uniform(-drift, drift))
-        self.session = OwnerSession(world.temper.session_s)
-        self.boots = 1
-        self.stands_until = 0.0
-        #: It cannot reach Kafka until then.
-        self.cut_until = 0.0
-        #: Names of the nodes that it cannot talk to.
-        self.cut_off: set[str] = set()
-        self.threads: list[Turn] = []
-        self._engine: ReplicatedLog | None = None
-        self._reset()
+    def __init__(self, world: WritingWorld, name: str, place: Path) -> None:
+        self.writing_world = world
+        super().__init__(world, name, place)
 
     def _reset(self) -> None:
-        self.card = NodeCard(name=self.name, link_address="here:1", api_address=f"{self.boots}:2")
+        super()._reset()
         self.bearings = Bearings(
             self.card,
             self.session,
@@ -101,18 +65,12 @@ class SimNode:
         self._renewer: Renewer | None = None
         self.writer: Writer | None = None
 
-    @property
-    def engine(self) -> ReplicatedLog:
-        assert self._engine is not None, "alive"
-        return self._engine
+    def oust(self) -> None:
+        self.is_rival = True
 
-    @property
-    def is_alive(self) -> bool:
-        return self._engine is not None
-
-    @property
-    def owns(self) -> bool:
-        return self._engine is not None and self._engine.standing.role == "owning"
+    def move(self) -> None:
+        if self.owns:
+            self.successor = self.standbys.successor(self.clock.boottime_s())
 
     @property
     def may_answer(self) -> bool:
@@ -123,48 +81,6 @@ class SimNode:
             renewed_s=self.engine.standing.renewed_s,
             now=self.clock.answer_s(),
         )
-
-    # The process.
-
-    def start(self) -> None:
-        assert self._engine is None
-        self.stands_until = 0.0
-        self._reset()
-        self._engine = self.open_engine(self.place)
-        self.threads = [Turn(self.world.turns, self._run, self)]
-        self.threads[0].start()
-
-    def open_engine(self, place: Path) -> ReplicatedLog:
-        temper = self.world.temper
-        return ReplicatedLog(
-            place,
-            lambda: SimPartition(self.world.topic, lambda: self.world.turns.now < self.cut_until),
-            self.card.to_bytes(),
-            on_change=lambda: None,
-            clock=self.clock,
-            pace=UpkeepPace(
-                checkpoint_bytes=temper.checkpoint_bytes,
-                snapshot_bytes_min=2 * temper.checkpoint_bytes,
-                carry_bytes_min=3 * temper.checkpoint_bytes,
-                piece_bytes=600,
-            ),
-            boot_id=f"boot {self.boots}",
-            patience_s=3.0,
-        )
-
-    def kill(self) -> None:
-        """End the process where it waits; the cache stays as it is."""
-        for turn in self.threads:
-            turn.kill()
-        engine, self._engine = self.engine, None
-        engine.close()
-
-    def boot(self) -> None:
-        """The machine starts anew: its caches are not believed any more."""
-        self.boots += 1
-
-    def lose_cache(self) -> None:
-        shutil.rmtree(self.place)
 
     # The life of a process.
 
@@ -225,6 +141,7 @@ class SimNode:
         while self._goes_on(writer):
             self._look(renewer)
             self.world.turns.sleep(self.session.length_s / LOOKS)
+        has_begun = clock.boottime_s() >= self.serve_from_s
         self.serve_from_s = math.inf
         renewer.stop()
         writer.is_ending = True
@@ -232,7 +149,8 @@ class SimNode:
             self.world.turns.sleep(_TICK_S)
         self.writer = None
         if engine.standing.role == "owning":
-            engine.hand_over(self.successor or "")
+            if has_begun:
+                engine.hand_over(self.successor or "")
             engine.step_down()
             self._rest_until_s = clock.boottime_s() + self.session.length_s
         self._join_renewer()
@@ -265,14 +183,11 @@ class SimNode:
             card=self.card, applied_offset=seen.applied_offset, is_whole=seen.is_whole
         )
         other = self.world.nodes[owner.name]
+        assert isinstance(other, SimNode)
 
         def arrive() -> None:
-            if self.is_alive and other.is_alive and not self._is_apart(other):
+            if self.is_alive and other.is_alive and not self.is_apart(other):
                 other.standbys.announce(said, other.clock.boottime_s())
                 self.bearings.learn(other.bearings.known_owner())
 
         self.world.turns.after(self.world.temper.trip_s, arrive)
-
-    def _is_apart(self, other: SimNode) -> bool:
-        now = self.world.turns.now
-        return other.name in self.cut_off or now < max(self.stands_until, other.stands_until)

@@ -51,6 +51,8 @@ class SimTopic(KafkaTopic):
         self.hidden_until = 0.0
         self.hidden_from = 0
         self.readers: list[Turn] = []
+        #: Called after each record.
+        self.on_append: Callable[[], None] = _nothing
         self.faults: Counter[str] = Counter()
 
     def change_leader(self, seconds: float) -> None:
@@ -83,6 +85,7 @@ class SimTopic(KafkaTopic):
         self.history.append(record)
         self.appended_s.append(self.turns.now)
         self.turns.wake_all(self.readers)
+        self.on_append()
         return record
 
 
@@ -186,3 +189,7 @@ class SimPartition:
         if isinstance(answer, Uncertain):
             topic.turns.sleep(topic.rng.uniform(0.05, 1.0) * topic.temper.delivery_s)
         return answer
+
+
+def _nothing() -> None:
+    pass

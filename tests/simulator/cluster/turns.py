@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from unittest import mock
 
+from fanlog.broker import committer
 from fanlog.cluster import renewing
 from fanlog.log.replicated import follower, replica, replicated
+
+Item = TypeVar("Item")
 
 
 class Killed(BaseException):
@@ -28,6 +33,17 @@ class Process(Protocol):
 
     #: In virtual seconds; in the past while it runs.
     stands_until: float
+    threads: list[Turn]
+
+
+class Bystander:
+    """A process that is no machine of the cluster, and never stands still."""
+
+    stands_until = 0.0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.threads: list[Turn] = []
 
 
 def _closed() -> threading.Lock:
@@ -164,10 +180,11 @@ class Turns:
             Event=lambda: TurnEvent(self),
             Thread=lambda target, name, daemon: TurnThread(self, target),
         )
-        patches = [
+        patches: list[Any] = [
             mock.patch.object(module, "threading", stand_in)
-            for module in (follower, renewing, replica, replicated)
+            for module in (committer, follower, renewing, replica, replicated)
         ]
+        patches.append(mock.patch.object(committer, "SimpleQueue", partial(TurnQueue, self)))
         for patch in patches:
             patch.start()
         try:
@@ -212,6 +229,22 @@ class TurnEvent:
         return self._is_set
 
 
+class TurnQueue(Generic[Item]):
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._items: deque[Item] = deque()
+        self._waiters: list[Turn] = []
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self._turns.wake_all(self._waiters)
+
+    def get(self) -> Item:
+        while not self._items:
+            self._turns.park(self._waiters, None)
+        return self._items.popleft()
+
+
 class TurnThread:
     """Belongs to the process of the thread that made it."""
 
@@ -222,7 +255,7 @@ class TurnThread:
 
     def start(self) -> None:
         turn = self._turn
-        turn.process.threads.append(turn)  # type: ignore[attr-defined]
+        turn.process.threads.append(turn)
         turn.start()
 
     def join(self) -> None:

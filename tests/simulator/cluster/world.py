@@ -1,4 +1,8 @@
-"""The plot of a world: settle in, live with faults, then all faults end and it is judged."""
+"""A world: its partition, its machines, and what happens to them.
+
+Worlds of two kinds inherit: in `writing` the nodes have writers, in `serving` the broker and its
+clients.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,10 @@ from fanlog.log.replicated import replicated
 from fanlog.log.replicated.partition import OffsetGone, PartitionUnavailable
 from fanlog.log.replicated.replicated import ReplicatedLog
 from simulator.cluster.judge import Judge
-from simulator.cluster.nodes import SimNode
+from simulator.cluster.machines import Machine
 from simulator.cluster.temper import temper_of
 from simulator.cluster.topic import SimTopic
-from simulator.cluster.turns import Turn, Turns
-from simulator.cluster.writers import Said
+from simulator.cluster.turns import Bystander, Turn, Turns
 
 _START_NS = 1_700_000_000 * 1_000_000_000
 _HOUR_S = 3_600.0
@@ -29,24 +32,23 @@ _RECOVERY_SESSIONS = 12
 
 
 class World:
+    """Of one seed; `live` it."""
+
+    judge: Judge
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.temper = temper_of(seed)
         self.turns = Turns()
         self.topic = SimTopic(self.turns, self.rng, self.temper, wall_ns=self.wall_ns)
-        self.said = Said()
-        self.judge = Judge(self)
-        self.nodes: dict[str, SimNode] = {}
+        self.nodes: dict[str, Machine] = {}
         self.faults = self.topic.faults
         self.broken: list[str] = []
         self.is_ending = False
+        self.are_faults_over = False
         #: When a node could not reach Kafka: its name, from, to.
         self._silences: list[tuple[str, float, float]] = []
-
-    @property
-    def operations(self) -> int:
-        return len(self.said.attempts)
 
     def wall_ns(self) -> int:
         return _START_NS + int(self.turns.now * 1e9)
@@ -62,15 +64,17 @@ class World:
             stack.enter_context(self.turns.patched())
             stack.enter_context(mock.patch.object(replicated, "os", urandom))
             for name in ("a", "b", "c"):
-                self.nodes[name] = SimNode(self, name, place / name)
+                self.nodes[name] = self._new_node(name, place / name)
             try:
-                self._live(place)
+                for node in self.nodes.values():
+                    node.start()
+                self._plot(place)
             finally:
                 for node in self.nodes.values():
                     if node.is_alive:
                         node.kill()
 
-    def was_silent(self, node: SimNode, begin: float, end: float, seconds: float) -> bool:
+    def was_silent(self, node: Machine, begin: float, end: float, seconds: float) -> bool:
         """Whether the node could not reach Kafka for so long within a time."""
         return any(
             min(end, until) - max(begin, since) > seconds
@@ -78,12 +82,34 @@ class World:
             if name in (node.name, "")
         )
 
+    # What inherits.
+
+    def _new_node(self, name: str, place: Path) -> Machine:
+        raise NotImplementedError
+
+    def _plot(self, place: Path) -> None:
+        """All that happens; the nodes are started."""
+        raise NotImplementedError
+
+    @property
+    def operations(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def all_faults(self) -> dict[str, int]:
+        return dict(self.faults)
+
+    def told_of(self, value: bytes) -> bytes:
+        """What of a record is the same in every process."""
+        return value
+
+    def story_digest(self) -> str:
+        """Of what else happened than appends."""
+        return ""
+
     # The plot.
 
-    def _live(self, place: Path) -> None:
-        for node in self.nodes.values():
-            node.start()
-        self.turns.after(0.1, self._read)
+    def begin_faults(self) -> None:
         for fault in (
             self._kill,
             self._stand,
@@ -95,29 +121,16 @@ class World:
             self._rival,
         ):
             self._plan(fault)
-        self._run(self.temper.length_s)
-        if not self.broken:
-            self._recover()
-        self.is_ending = True
-        if not self.broken:
-            # What is late comes, and everybody reads it.
-            self._run(self.turns.now + 6 * self.temper.late_s)
-        for node in self.nodes.values():
-            if node.is_alive:
-                node.kill()
-        if not self.broken:
-            self.broken += self.judge.at_the_end()
-            self._judge_caches(place)
 
-    def _run(self, until: float) -> None:
+    def run(self, until: float) -> None:
         self.turns.run(until)
         for mistake in self.turns.mistakes:
             text = f"broke: {type(mistake).__name__}: {mistake}"
             if text not in self.broken:
                 self.broken.append(text)
 
-    def _recover(self) -> None:
-        """All faults end: soon some node answers and commits."""
+    def end_faults(self) -> None:
+        self.are_faults_over = True
         self.temper = self.topic.temper = replace(self.temper, doubt=0.0)
         self.topic.down_until = self.topic.hidden_until = 0.0
         self._silences = [
@@ -128,13 +141,19 @@ class World:
             node.clock.ahead_s = 0.0
             if not node.is_alive:
                 node.start()
-        began_s = self.turns.now
-        wait_s = _RECOVERY_SESSIONS * self.temper.session_s + 2 * self.temper.delivery_s + 10
-        self._run(began_s + wait_s)
-        if not self.broken and min(self.judge.last_answer_s, self.judge.last_commit_s) < began_s:
-            self.accuse(f"J6: nothing is answered, {wait_s:.0f} s after the last fault")
 
-    def _judge_caches(self, place: Path) -> None:
+    def end_processes(self) -> None:
+        self.is_ending = True
+        for node in self.nodes.values():
+            if node.is_alive:
+                node.kill()
+
+    @property
+    def recovery_s(self) -> float:
+        """How long a cluster may take until all is well again."""
+        return _RECOVERY_SESSIONS * self.temper.session_s + 2 * self.temper.delivery_s + 10
+
+    def judge_caches(self, place: Path) -> None:
         """Every cache, read to the end, and that of a node that is new."""
 
         def look() -> None:
@@ -150,19 +169,12 @@ class World:
                     log.close()
 
         self.topic.hidden_until = 0.0
-        judging = Turn(self.turns, look, _Judging())
+        judging = Turn(self.turns, look, Bystander("judge"))
         judging.start()
-        self._run(self.turns.now + 60.0)
+        self.run(self.turns.now + 60.0)
         if not judging.is_over:
             self.broken.append("J5: a cache is not read to its end")
             judging.kill()
-
-    def _read(self) -> None:
-        """Somebody reads at each node."""
-        for node in self.nodes.values():
-            if node.is_alive and self.turns.now >= node.stands_until and node.may_answer:
-                self.judge.note_answer(node)
-        self.turns.after(self.rng.uniform(0.01, 0.1), self._read)
 
     # Faults.
 
@@ -170,7 +182,7 @@ class World:
         """Let a fault happen again and again, as often as the world's temper says."""
 
         def happen() -> None:
-            if self.turns.now < self.temper.length_s:
+            if not self.are_faults_over:
                 name, per_s = fault()
                 self.faults[name] += 1
                 self.turns.after(self.rng.expovariate(per_s), happen)
@@ -189,7 +201,7 @@ class World:
         if per_s:
             self.turns.after(self.rng.expovariate(per_s), happen)
 
-    def _someone(self) -> SimNode:
+    def _someone(self) -> Machine:
         """The owner, more often than others."""
         owners = [node for node in self.nodes.values() if node.owns]
         if owners and self.rng.random() < 0.6:
@@ -204,7 +216,7 @@ class World:
         self.turns.after(self.rng.uniform(0.1, 8.0), lambda: self._restart(node))
         return "kills", self.temper.kills
 
-    def _restart(self, node: SimNode) -> None:
+    def _restart(self, node: Machine) -> None:
         if node.is_alive:
             return
         what = self.rng.choice(("as it was", "as it was", "lost", "older", "torn", "booted"))
@@ -271,20 +283,13 @@ class World:
 
     def _move(self) -> tuple[str, float]:
         for node in self.nodes.values():
-            if node.owns:
-                node.successor = node.standbys.successor(node.clock.boottime_s())
+            if node.is_alive:
+                node.move()
         return "moves", self.temper.moves
 
     def _rival(self) -> tuple[str, float]:
-        self._someone().is_rival = True
+        self._someone().oust()
         return "rivals", self.temper.rivals
-
-
-class _Judging:
-    stands_until = 0.0
-
-    def __init__(self) -> None:
-        self.threads: list[Turn] = []
 
 
 def _read_all(log: ReplicatedLog, topic: SimTopic) -> None:

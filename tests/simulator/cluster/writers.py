@@ -52,7 +52,7 @@ class Writer:
 
     def __init__(self, node: SimNode) -> None:
         self._node = node
-        self._world = node.world
+        self._world = node.writing_world
         self._log = node.engine
         self._rng = node.world.rng
         self.is_ending = False

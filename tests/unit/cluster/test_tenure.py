@@ -55,6 +55,18 @@ async def test_it_is_sure_for_half_a_session():
     assert world.told == 1
 
 
+async def test_it_has_begun_once_no_owner_before_it_can_answer():
+    """Only then is the log handed over: whoever takes a log over that was left answers at once."""
+    world = World(from_s=101.0)
+    assert not world.tenure.has_begun
+    world.now = 101.0
+    assert world.tenure.has_begun
+    # It lasts, also where the owner is not sure any more.
+    world.now = 110.0
+    assert not world.tenure.is_sure
+    assert world.tenure.has_begun
+
+
 async def test_whoever_waits_goes_on_with_the_next_renewal():
     world = World()
     world.now = 102.0

@@ -394,8 +394,9 @@ class ReplicatedLog:
         now_ns = self._clock.wall_ns()
         ahead_s = (now_ns - append_ns) / 1e9
         if not begun_ns - tolerance_ns <= append_ns <= now_ns + tolerance_ns:
+            # Nothing is handed over: the owner before may answer still, and whoever takes a log
+            # over that was left to it answers at once. The others wait for this term's silence.
             self._change(clock_ahead_s=ahead_s)
-            self._append_quietly(HandOver(successor=""))
             return (
                 f"the node's clock is {ahead_s:+.1f} s from the partition's, "
                 f"and at most {CLOCK_TOLERANCE_S:.0f} s are allowed: set it"
