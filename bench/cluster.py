@@ -1,107 +1,105 @@
-"""The log on Kafka; and Kafka alone: how far a bare producer comes with records of a commit's size.
+"""Publishing to a cluster beside the embedded engine, and beside a bare producer of Kafka.
 
 Kafka runs on the same machine, and takes most of it: these figures say how large the log's part is,
-and not how fast a cluster of several machines is.
+and not how fast a cluster of several machines is. Whatever is compared takes turns: a machine that
+slows down does so for all.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+import statistics
+from collections.abc import Callable
+from contextlib import closing
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from bench.kafka import Kafka, KafkaMissing
+from bench.bare import RECORD_BYTES, BareProducer
+from bench.kafka import KafkaMissing
+from bench.members import Member, clustered
+from bench.publishing import measure_batches, measure_single
 from bench.servers import Server
-from bench.session import STEP_S, Sample, Stalled
-from fanlog.log.kafka.client import KafkaOptions
-from fanlog.log.kafka.topic import prepare_topic
+from bench.session import Sample
 
-BUILD = Path(__file__).resolve().parent.parent / "build"
-RECORD_BYTES = 2**20
-#: A producer that does not wait may have so many records under way.
+#: Turns of each that is compared, after one that does not count; the figures are their medians.
+TURNS = 5
+#: Bytes a second that batches must reach on a quiet machine; elsewhere a part of a bare producer's.
+ENOUGH = 100e6
+ENOUGH_OF_BARE = 0.7
+#: A bare producer that does not wait has so many records under way.
 AHEAD = 8
-#: Records before the clock starts: Java is slow at first.
-WARM_UP = 40
-#: For Kafka to make a topic.
-_TOPIC_S = 60
+MESSAGE_BYTES = 1024
+
+#: By the key of a figure.
+Figures = dict[str, float | None]
 
 
-def measure_bare(_: Server, count: int, *, nodes: int) -> Sample:
-    """`count` records of 1 MiB, each when the last is acknowledged; and again with some ahead."""
+def measure_singles(server: Server, count: int, *, nodes: int) -> Sample:
+    """One message of 1 KiB a request, to the embedded engine and to the owner of a cluster."""
+
+    def turn(owner: Member) -> list[Sample]:
+        return [measure_single(one, count // TURNS) for one in (server, owner)]
+
+    def judge(samples: list[list[Sample]]) -> Figures:
+        embedded, p50 = (_median(samples, place, "p50") for place in (0, 1))
+        p99 = _median(samples, 1, "p99")
+        return {"embedded": embedded, "p50": p50, "p99": p99, "ratio": p50 / embedded}
+
+    return _beside(server, nodes, turn, judge)
+
+
+def measure_batched(server: Server, count: int, *, nodes: int) -> Sample:
+    """1,000 messages of 1 KiB a request, 8 in flight, the same way; and bare producers."""
+    part = count // TURNS
+
+    def turn(owner: Member) -> list[Sample]:
+        found = [measure_batches(one, part, size_bytes=MESSAGE_BYTES) for one in (server, owner)]
+        records = max(1, part * MESSAGE_BYTES // RECORD_BYTES)
+        rates: Figures = {}
+        for under_way in (1, AHEAD):
+            with closing(BareProducer(owner.kafka, under_way)) as bare:
+                bare.rate(1)
+                rates[f"bare-{under_way}"] = bare.rate(records)
+        return [*found, Sample(figures=rates)]
+
+    def judge(samples: list[list[Sample]]) -> Figures:
+        embedded, rate = (_median(samples, place, "rate") for place in (0, 1))
+        bare, ahead = (_median(samples, 2, f"bare-{under_way}") for under_way in (1, AHEAD))
+        must = min(ENOUGH, ENOUGH_OF_BARE * RECORD_BYTES * max(bare, ahead))
+        return {
+            "embedded": embedded,
+            "rate": rate,
+            "bare": bare,
+            "ahead": ahead,
+            "must": must / (rate * MESSAGE_BYTES),
+        }
+
+    return _beside(server, nodes, turn, judge)
+
+
+def _beside(
+    server: Server,
+    nodes: int,
+    turn: Callable[[Member], list[Sample]],
+    judge: Callable[[list[list[Sample]]], Figures],
+) -> Sample:
+    """Take turns, the first one to warm up; what they come to."""
     try:
-        with _running(nodes) as kafka:
-            one, ahead = (_bare(kafka, count, under_way) for under_way in (1, AHEAD))
+        with clustered(nodes) as members:
+            try:
+                server.start()
+                owner = members.started("owner")
+                turn(owner)
+                samples = [turn(owner) for _ in range(TURNS)]
+            finally:
+                server.stop()
     except KafkaMissing as reason:
-        return Sample(figures={"one": None, "ahead": None}, notes=(f"left out: {reason}",))
-    return Sample(figures={"one": one, "ahead": ahead}, messages=count)
-
-
-def _bare(kafka: Kafka, count: int, under_way: int) -> float:
-    """Records a second, each on as many replicas as there are nodes."""
-    options = KafkaOptions(
-        servers=kafka.servers, cluster=f"bare-{under_way}", replicas=len(kafka.nodes)
+        return Sample(figures={}, notes=(f"left out: {reason}",))
+    return Sample(
+        figures=judge(samples),
+        problems=tuple(
+            problem for taken in samples for sample in taken for problem in sample.problems
+        ),
     )
-    prepare_topic(options, wait_s=_TOPIC_S)
-    with closing(_Bare(options, under_way)) as bare:
-        bare.produce(WARM_UP)
-        began = time.perf_counter()
-        bare.produce(count)
-        return count / (time.perf_counter() - began)
 
 
-class _Bare:
-    """A producer with the log's safety and nothing else."""
-
-    def __init__(self, options: KafkaOptions, under_way: int) -> None:
-        self._topic = options.topic
-        self._under_way = under_way
-        self._waiting = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": options.servers,
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "message.max.bytes": 2 * RECORD_BYTES,
-                "log_level": 0,
-            }
-        )
-
-    def produce(self, count: int) -> None:
-        value, end_s = os.urandom(RECORD_BYTES), time.monotonic() + STEP_S
-        for _ in range(count):
-            self._producer.produce(self._topic, value, partition=0, on_delivery=self._delivered)
-            self._waiting += 1
-            self._wait(self._under_way - 1, end_s)
-        self._wait(0, end_s)
-
-    def close(self) -> None:
-        self._producer.close()
-
-    def _wait(self, most: int, end_s: float) -> None:
-        while self._waiting > most:
-            self._producer.poll(1)
-            if time.monotonic() > end_s:
-                raise Stalled(f"{self._waiting} records are not acknowledged")
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            raise Stalled(f"a record was not acknowledged: {error.str()}")
-        self._waiting -= 1
-
-
-@contextmanager
-def _running(nodes: int) -> Iterator[Kafka]:
-    BUILD.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-kafka-", dir=BUILD) as folder:
-        kafka = Kafka(Path(folder), nodes=nodes)
-        kafka.start()
-        try:
-            yield kafka
-        finally:
-            kafka.stop()
+def _median(samples: list[list[Sample]], place: int, key: str) -> float:
+    found = [taken[place].figures[key] for taken in samples]
+    return statistics.median([value for value in found if value is not None])

@@ -8,6 +8,7 @@ everything was drained:
 - `lost`: a publish that returned OK, and a message that never came (P1, P2).
 - `unwanted`: a message that came although the subscription's filter leaves it out (P2).
 - `altered`: a message that came with other bytes than were published (P1).
+- `came_as_two`: data that was published once and came under two ids, where ids of dedup forbid it.
 - `came_back`: a message that came although its acknowledgement was confirmed (P5).
 - `out_of_order`: a message that came before an earlier one of its ordering key (P4).
 - `dead_letters_lost`, `dead_letters_doubled`: a message that neither was acknowledged nor came as a
@@ -185,6 +186,16 @@ class History:
             f"{first_at[one.message_id]} before"
             for one in self._subscriptions[subscription].delivered
             if first_at.setdefault(one.message_id, one.at) != one.at
+        )
+
+    def came_as_two(self, subscription: str) -> list[str]:
+        """Data that came under two ids, where no two messages were published with the same."""
+        ids: dict[int, str] = {}
+        return _first(
+            f"message {one.message_id} came to {subscription} with the data of message "
+            f"{ids[one.content]}"
+            for one in self._subscriptions[subscription].delivered
+            if ids.setdefault(one.content, one.message_id) != one.message_id
         )
 
     def went_back(self, subscription: str) -> list[str]:

@@ -37,6 +37,15 @@ def test_a_published_message_that_never_came_is_lost(history):
     assert history.delivered_count("s") == 4
 
 
+def test_data_that_came_under_two_ids_is_noticed(history):
+    deliver(history, 1, 2, 1)
+    assert history.came_as_two("s") == []
+    history.delivered("s", "3", b"data of 1")
+    [sentence] = history.came_as_two("s")
+    assert "message 3" in sentence
+    assert "message 1" in sentence
+
+
 def test_what_a_filter_leaves_out_is_not_missed(history):
     publish(history, 1, 2, 3, key="k")
     history.left_out("s", ["1", "2"])
