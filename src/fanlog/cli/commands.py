@@ -29,6 +29,7 @@ from fanlog.cli import (
     seeking,
     serve,
     subscriptions,
+    top,
     topics,
     up,
 )
@@ -73,6 +74,7 @@ add_command(inspection.messages)(browsing.browse)
 app.add_typer(inspection.messages, name="message")
 add_command(app)(overview.problems)
 add_command(app)(overview.status)
+add_command(app)(top.top)
 add_command(app)(messages.publish)
 add_command(app)(messages.pull)
 app.command("filter")(filters.check)
