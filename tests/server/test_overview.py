@@ -67,7 +67,7 @@ class TestTopics:
         # Of the id alone: the project is in every name.
         assert short(overview.topics(project, contains="topics/")) == []
 
-    @pytest.mark.parametrize("order", ["name", "messages", "rate"])
+    @pytest.mark.parametrize("order", ["name", "messages", "total", "rate"])
     def test_pages_have_every_row_once(self, server, overview, project, order):
         names = topics(server, project, *(f"t{n:02}" for n in range(23)))
         for number, name in enumerate(names[:5]):
@@ -84,7 +84,7 @@ class TestTopics:
                 break
             request.page_token = page.next_page_token
         assert sorted(found) == [f"t{n:02}" for n in range(23)]
-        if order == "messages":
+        if order in ("messages", "total"):
             assert found[:6] == ["t04", "t03", "t02", "t01", "t00", "t05"]
 
     def test_the_rate_is_that_since_somebody_asked_before(self, server, overview, project):
@@ -158,6 +158,44 @@ class TestSubscriptions:
         server.advance(10)
         [row] = overview.subscriptions(project, order_by="rate")
         assert row.acknowledged == 1.0
+
+    def test_the_other_rates_and_an_order_for_each_number(self, server, overview, project):
+        topic, quiet = topics(server, project, "orders", "quiet")
+        busy = subscribed(server, topic, "m-busy")
+        subscribed(server, topic, "a-read-by-nobody")
+        subscribed(server, quiet, "z-quiet")
+        everything = subscribed(server, f"{project}/topics/#", "b-pattern")
+        server.advance(limits.RATES_KEPT_S + 1)
+        list(overview.subscriptions(project))
+        server.publish(topic, *[b"x"] * 20)
+        received = server.pull(busy)
+        server.nack(busy, received[:5])
+        server.ack(busy, received[5:])
+        server.advance(10)
+        server.pull(busy, 5)
+        rows = {short([row])[0]: row for row in overview.subscriptions(project)}
+        row = rows["m-busy"]
+        assert (row.published, row.delivered, row.failed) == (2.0, 2.5, 0.5)
+        assert rows["z-quiet"].HasField("published")
+        assert rows["z-quiet"].published == 0.0
+        # Its topics are many: see theirs.
+        assert not rows["b-pattern"].HasField("published")
+        for order in ("outstanding", "delivered", "failed"):
+            assert short(overview.subscriptions(project, order_by=order))[0] == "m-busy", order
+        by_published = ["a-read-by-nobody", "m-busy", "b-pattern", "z-quiet"]
+        assert short(overview.subscriptions(project, order_by="published")) == by_published
+        stream = server.open_stream(everything)
+        stream.messages(20)
+        assert short(overview.subscriptions(project, order_by="consumers"))[0] == "b-pattern"
+        stream.close()
+
+    def test_the_fullest_comes_first(self, server, overview, project):
+        [topic] = topics(server, project, "orders")
+        subscribed(server, topic, "a-without-limits")
+        labels = {"fanlog-backlog-policy": "drop-oldest", "fanlog-backlog-messages": "10"}
+        subscribed(server, topic, "b-limited", labels=labels)
+        server.publish(topic, b"0", b"1")
+        assert short(overview.subscriptions(project, order_by="pressure"))[0] == "b-limited"
 
     def test_consumers_are_counted(self, server, overview, project):
         [topic] = topics(server, project, "orders")

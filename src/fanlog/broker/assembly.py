@@ -354,7 +354,7 @@ def build_broker(
         estimates=Estimates(ledger, clock, access, shares, retention),
         survey=survey,
         findings=findings,
-        tables=Tables(ledger, clock, survey, rates),
+        tables=Tables(ledger, clock, survey, rates, pressure),
         live=live,
         node=around,
         started_s=clock.now(),

@@ -75,7 +75,7 @@ def browse(
     with remote.connect() as client:
         for page in BrowseClient(client).pages(**criteria):
             for one in page.messages[:left]:
-                _show(remote.output, one)
+                show_browsed(remote.output, one)
             left -= len(page.messages)
             if left <= 0:
                 return
@@ -142,7 +142,8 @@ def _place(
     return {} if message_id is None else {"message_id": message_id}
 
 
-def _show(output: Output, one: Any) -> None:
+def show_browsed(output: Output, one: Any) -> None:
+    """Write a browsed message as a line."""
     if output.is_json:
         output.line(_plain(one))
     else:

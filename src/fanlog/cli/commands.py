@@ -10,6 +10,7 @@ from fanlog.cli import (
     dead_letters,
     filters,
     folder,
+    following,
     importing,
     inspection,
     jobs,
@@ -28,6 +29,7 @@ from fanlog.cli import (
     seeking,
     serve,
     subscriptions,
+    top,
     topics,
     up,
 )
@@ -39,6 +41,7 @@ add_command(app)(serve.serve)
 app.command()(pipeline.pipeline)
 app.command()(up.up)
 add_command(topics.app, "search")(overview.search_topics)
+add_command(topics.app)(following.watch)
 add_command(topics.app, "estimate")(overview.estimate_topic)
 add_command(topics.app, "try-filter")(browsing.try_filter)
 app.add_typer(topics.app, name="topic")
@@ -49,6 +52,7 @@ add_command(subscriptions.app)(inspection.peek)
 add_command(subscriptions.app)(inspection.purge)
 add_command(subscriptions.app)(inspection.backlog)
 add_command(subscriptions.app, "search")(overview.search_subscriptions)
+add_command(subscriptions.app)(following.tail)
 add_command(subscriptions.app)(overview.delivery)
 add_command(subscriptions.app)(overview.estimate)
 app.add_typer(subscriptions.app, name="sub")
@@ -70,6 +74,7 @@ add_command(inspection.messages)(browsing.browse)
 app.add_typer(inspection.messages, name="message")
 add_command(app)(overview.problems)
 add_command(app)(overview.status)
+add_command(app)(top.top)
 add_command(app)(messages.publish)
 add_command(app)(messages.pull)
 app.command("filter")(filters.check)

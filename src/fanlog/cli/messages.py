@@ -142,12 +142,12 @@ def pull(
     count = 0
     with remote.connect() as client:
         if follow:
-            answers = _followed(client, name, max_messages)
+            answers = followed(client, name, max_messages)
         else:
             answers = _pulled(client, name, max_messages or 10, wait_s)
         for messages, ttl_s in answers:
             for message in messages:
-                _show(output, message, ttl_s)
+                show_received(output, message, ttl_s)
             if ack:
                 # Only now: a message that was not shown must not be acknowledged.
                 client.acknowledge(name, [message.ack_id for message in messages])
@@ -267,7 +267,7 @@ def _pulled(
         wait_s = 0.0
 
 
-def _followed(
+def followed(
     client: Client, name: str, count: int | None
 ) -> Iterator[tuple[list[Any], float | None]]:
     """Poll until `count` messages came, or for ever; outlive a server that is started again."""
@@ -291,7 +291,8 @@ def _followed(
             count -= len(messages)
 
 
-def _show(output: Output, message: Any, ttl_s: float | None) -> None:
+def show_received(output: Output, message: Any, ttl_s: float | None) -> None:
+    """Write a received message as a line."""
     fields = received(message, ttl_s)
     if output.is_json:
         output.line(fields)

@@ -79,7 +79,7 @@ def status(remote: Remote) -> None:
 def search_topics(
     *,
     contains: Fragment = "",
-    order_by: Annotated[str, typer.Option(help="name, messages or rate.")] = "name",
+    order_by: Annotated[str, typer.Option(help="name, messages, total or rate.")] = "name",
     most: Most = 50,
     remote: Remote,
 ) -> None:
@@ -98,7 +98,13 @@ def search_subscriptions(
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Only those that read this topic.")
     ] = None,
-    order_by: Annotated[str, typer.Option(help="name, backlog, age or rate.")] = "name",
+    order_by: Annotated[
+        str,
+        typer.Option(
+            help="name, backlog, age, outstanding, consumers, pressure, published, delivered, "
+            "rate or failed."
+        ),
+    ] = "name",
     most: Most = 50,
     remote: Remote,
 ) -> None:

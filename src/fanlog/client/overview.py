@@ -53,6 +53,26 @@ class OverviewClient:
         for page in self._connection.pages(method, request, pb.SearchSubscriptionsResponse):
             yield from page.subscriptions
 
+    def topic_page(
+        self, project: str, *, contains: str = "", order_by: str = "", page_size: int = 0
+    ) -> pb.SearchTopicsResponse:
+        """Give the first topics of a project in an order, and how many there are."""
+        request = pb.SearchTopicsRequest(
+            project=project, contains=contains, order_by=order_by, page_size=page_size
+        )
+        return self._connection.call(f"{_SERVICE}/SearchTopics", request, pb.SearchTopicsResponse)
+
+    def subscription_page(
+        self, project: str, *, contains: str = "", order_by: str = "", page_size: int = 0
+    ) -> pb.SearchSubscriptionsResponse:
+        """Give the first subscriptions of a project in an order, and how many there are."""
+        request = pb.SearchSubscriptionsRequest(
+            project=project, contains=contains, order_by=order_by, page_size=page_size
+        )
+        return self._connection.call(
+            f"{_SERVICE}/SearchSubscriptions", request, pb.SearchSubscriptionsResponse
+        )
+
     def server(self) -> pb.ServerDescription:
         request = pb.GetServerRequest()
         return self._connection.call(f"{_SERVICE}/GetServer", request, pb.ServerDescription)

@@ -324,8 +324,12 @@ def _subscription_pb(broker: Broker, row: SubscriptionRow) -> pb.SubscriptionRow
     found.oldest_unacked_age.FromMicroseconds(round(seen.age_s(broker.clock.now()) * 1e6))
     if one.created_s:
         found.create_time.CopyFrom(timestamp(one.created_s))
-    if row.rate is not None:
-        found.acknowledged = round(row.rate, 3)
+    if row.rates is not None:
+        found.delivered = round(row.rates.delivered, 3)
+        found.acknowledged = round(row.rates.acknowledged, 3)
+        found.failed = round(row.rates.failed, 3)
+    if row.published is not None:
+        found.published = round(row.published, 3)
     return found
 
 

@@ -291,7 +291,7 @@ class SearchSubscriptionsResponse(_message.Message):
     def __init__(self, subscriptions: _Optional[_Iterable[_Union[SubscriptionRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class SubscriptionRow(_message.Message):
-    __slots__ = ("name", "topic", "create_time", "mode", "backlog", "backlog_estimated", "outstanding", "oldest_unacked_age", "consumers", "acknowledged", "pressure", "trouble", "detached", "filter", "dead_letter_topic")
+    __slots__ = ("name", "topic", "create_time", "mode", "backlog", "backlog_estimated", "outstanding", "oldest_unacked_age", "consumers", "acknowledged", "pressure", "trouble", "detached", "filter", "dead_letter_topic", "published", "delivered", "failed")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -307,6 +307,9 @@ class SubscriptionRow(_message.Message):
     DETACHED_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic: str
     create_time: _timestamp_pb2.Timestamp
@@ -322,7 +325,10 @@ class SubscriptionRow(_message.Message):
     detached: bool
     filter: str
     dead_letter_topic: str
-    def __init__(self, name: _Optional[str] = ..., topic: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mode: _Optional[str] = ..., backlog: _Optional[int] = ..., backlog_estimated: _Optional[bool] = ..., outstanding: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumers: _Optional[int] = ..., acknowledged: _Optional[float] = ..., pressure: _Optional[float] = ..., trouble: _Optional[str] = ..., detached: _Optional[bool] = ..., filter: _Optional[str] = ..., dead_letter_topic: _Optional[str] = ...) -> None: ...
+    published: float
+    delivered: float
+    failed: float
+    def __init__(self, name: _Optional[str] = ..., topic: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mode: _Optional[str] = ..., backlog: _Optional[int] = ..., backlog_estimated: _Optional[bool] = ..., outstanding: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumers: _Optional[int] = ..., acknowledged: _Optional[float] = ..., pressure: _Optional[float] = ..., trouble: _Optional[str] = ..., detached: _Optional[bool] = ..., filter: _Optional[str] = ..., dead_letter_topic: _Optional[str] = ..., published: _Optional[float] = ..., delivered: _Optional[float] = ..., failed: _Optional[float] = ...) -> None: ...
 
 class GetServerRequest(_message.Message):
     __slots__ = ()

@@ -11,19 +11,31 @@ from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.broker.metrics import Metrics
+from fanlog.broker.metrics import Metrics, SubscriptionMetrics
 from fanlog.broker.transaction import Ledger
 from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId, Topic
 
 #: A rate of less time than this would jump.
 _LEAST_S = 0.9
 
+#: Messages delivered, acknowledged, and failed.
+_Counts = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
     at_s: float
     ends: Mapping[PartitionId, Offset]
-    acked: Mapping[SubscriptionId, int]
+    counts: Mapping[SubscriptionId, _Counts]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRates:
+    """Messages of a subscription a second."""
+
+    delivered: float
+    acknowledged: float
+    failed: float
 
 
 @dataclass(eq=False)
@@ -43,8 +55,8 @@ class RecentRates:
             self._stands.clear()
         if self._stands and now - self._stands[-1].at_s < limits.RATE_WINDOW_S:
             return
-        acked = {one: counts.acknowledged for one, counts in self._metrics.subscriptions.items()}
-        self._stands = [*self._stands[-1:], _Stand(now, self._ledger.ends(), acked)]
+        counts = {one: _counts(each) for one, each in self._metrics.subscriptions.items()}
+        self._stands = [*self._stands[-1:], _Stand(now, self._ledger.ends(), counts)]
 
     def of_topic(self, topic: Topic) -> float | None:
         """Messages published a second; None when that is not known."""
@@ -54,15 +66,18 @@ class RecentRates:
         grown = sum(self._ledger.end(one) - stand.ends.get(one, 0) for one in topic.partitions)
         return max(0, grown) / (self._clock.now() - stand.at_s)
 
-    def of_subscription(self, subscription: Subscription) -> float | None:
-        """Messages acknowledged a second; None when that is not known."""
+    def of_subscription(self, subscription: Subscription) -> SubscriptionRates | None:
+        """None when they are not known."""
         stand = self._stand()
         if stand is None:
             return None
-        counts = self._metrics.subscriptions.get(subscription.id)
-        acked = 0 if counts is None else counts.acknowledged
-        grown = acked - stand.acked.get(subscription.id, 0)
-        return max(0, grown) / (self._clock.now() - stand.at_s)
+        metrics = self._metrics.subscriptions.get(subscription.id)
+        now = _NONE if metrics is None else _counts(metrics)
+        before = stand.counts.get(subscription.id, _NONE)
+        elapsed_s = self._clock.now() - stand.at_s
+        return SubscriptionRates(
+            *(max(0, new - old) / elapsed_s for new, old in zip(now, before, strict=True))
+        )
 
     def _stand(self) -> _Stand | None:
         """The stand that a rate counts from: ten seconds old, if there is one."""
@@ -71,3 +86,10 @@ class RecentRates:
             if _LEAST_S <= now - stand.at_s <= limits.RATES_KEPT_S:
                 return stand
         return None
+
+
+_NONE: _Counts = (0, 0, 0)
+
+
+def _counts(metrics: SubscriptionMetrics) -> _Counts:
+    return metrics.delivered, metrics.acknowledged, metrics.nacked + metrics.expired

@@ -14,15 +14,21 @@ from typing import Final, Generic, TypeVar
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.pacing import paced
+from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.transaction import Ledger
-from fanlog.broker.verbs.rates import RecentRates
+from fanlog.broker.verbs.rates import RecentRates, SubscriptionRates
 from fanlog.broker.verbs.survey import Reads, Survey, Surveyed
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.resources import Subscription, Topic
 
-TOPIC_ORDERS: Final = ("name", "messages", "rate")
-SUBSCRIPTION_ORDERS: Final = ("name", "backlog", "age", "rate")
+TOPIC_ORDERS: Final = ("name", "messages", "total", "rate")
+SUBSCRIPTION_ORDERS: Final = (
+    *("name", "backlog", "age", "rate", "published", "delivered", "failed"),
+    *("outstanding", "consumers", "pressure"),
+)
+#: Those that need a look at every subscription.
+_LOOKED_AT: Final = ("backlog", "age", "outstanding")
 
 Row = TypeVar("Row", covariant=True)
 Resource = TypeVar("Resource", Topic, Subscription)
@@ -76,7 +82,9 @@ class SubscriptionRow:
     subscription: Subscription
     found: Surveyed
     consumers: int
-    rate: float | None
+    rates: SubscriptionRates | None
+    #: Of its topic; None on a pattern, and when it is not known.
+    published: float | None
 
 
 @dataclass(eq=False)
@@ -87,6 +95,7 @@ class Tables:
     _clock: Clock
     _survey: Survey
     _rates: RecentRates
+    _pressure: Pressure
 
     async def topics(
         self, project: str, contains: str, order: str, after: TablePlace | None, size: int
@@ -98,6 +107,7 @@ class Tables:
         fitting = await _fitting(catalog.topic_names(prefix, ""), contains)
         values: dict[str, Callable[[Topic], float]] = {
             "messages": self._kept,
+            "total": self._total,
             "rate": lambda topic: self._rates.of_topic(topic) or 0.0,
         }
         page, last = await _cut(fitting, catalog.find_topic, values.get(order), after, size)
@@ -124,9 +134,15 @@ class Tables:
         values: dict[str, Callable[[Subscription], float]] = {
             "backlog": lambda one: float(self._found(one).messages),
             "age": lambda one: self._found(one).age_s(self._clock.now()),
-            "rate": lambda one: self._rates.of_subscription(one) or 0.0,
+            "outstanding": lambda one: float(self._found(one).outstanding),
+            "consumers": lambda one: float(self._survey.consumers_of(one)),
+            "pressure": lambda one: self._pressure.of_subscription(one) or 0.0,
+            "published": lambda one: self._published(one) or 0.0,
+            "delivered": lambda one: self._rates_of(one).delivered,
+            "rate": lambda one: self._rates_of(one).acknowledged,
+            "failed": lambda one: self._rates_of(one).failed,
         }
-        if order in ("backlog", "age"):
+        if order in _LOOKED_AT:
             await self._survey.whole(limits.ROWS_LOOKED_AT_S)
         page, last = await _cut(fitting, self._present, values.get(order), after, size)
         reads = Reads(size)
@@ -136,6 +152,7 @@ class Tables:
                 await self._survey.look(one, reads),
                 self._survey.consumers_of(one),
                 self._rates.of_subscription(one),
+                self._published(one),
             )
             async for one in paced(page)
         ]
@@ -152,9 +169,11 @@ class Tables:
             for share in hard.shares_on(partition)
             if not share.settings.detached
         }
-        total = sum(self._ledger.end(one) for one in topic.partitions)
         rate = self._rates.of_topic(topic)
-        return TopicRow(topic, len(readers), total, int(self._kept(topic)), rate)
+        return TopicRow(topic, len(readers), int(self._total(topic)), int(self._kept(topic)), rate)
+
+    def _total(self, topic: Topic) -> float:
+        return sum(self._ledger.end(one) for one in topic.partitions)
 
     def _kept(self, topic: Topic) -> float:
         ledger = self._ledger
@@ -175,10 +194,20 @@ class Tables:
             self._ledger.hard.share(subscription.id, one) is not None for one in found.partitions
         )
 
+    def _rates_of(self, subscription: Subscription) -> SubscriptionRates:
+        return self._rates.of_subscription(subscription) or _NO_RATES
+
+    def _published(self, subscription: Subscription) -> float | None:
+        if subscription.is_pattern:
+            return None
+        topic = self._ledger.hard.catalog.find_topic(subscription.topic_shown)
+        return None if topic is None else self._rates.of_topic(topic)
+
     def _found(self, subscription: Subscription) -> Surveyed:
         return self._survey.found(subscription) or _NOTHING
 
 
+_NO_RATES = SubscriptionRates(0.0, 0.0, 0.0)
 _NOTHING = Surveyed(
     name="",
     at_s=0.0,
