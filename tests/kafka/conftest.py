@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,8 +25,16 @@ from fanlog.log.kafka.partition import KafkaPartition
 from fanlog.log.kafka.topic import prepare_topic
 from kafka.changes import PATIENCE_S
 
+#: Room for a cache, and for something else that takes the rest of it.
+SMALL_DISK_BYTES = 48 * 1024 * 1024
+
 #: Worker groups, by the fixture that a test asks for.
-_GROUPS = {"three": "kafka-three", "secured": "kafka-secured", "kafka": "kafka"}
+_GROUPS = {
+    "three_nodes": "kafka-three",
+    "network": "kafka-network",
+    "secured": "kafka-secured",
+    "kafka": "kafka",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -122,3 +131,16 @@ def partition(
     options: KafkaOptions, opened: Callable[[KafkaOptions], KafkaPartition]
 ) -> KafkaPartition:
     return opened(options)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, which a test may fill."""
+    if os.geteuid() != 0 and not os.environ.get("CI"):
+        pytest.skip("mounting a tmpfs needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(disk)]
+    subprocess.run(mount, check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)

@@ -1,0 +1,202 @@
+"""Nodes of a cluster that are killed and paused, and Kafka under them, with official clients.
+
+After each fault: every publish that was answered is in the partition once, messages come in the
+order of their keys, nothing comes back whose acknowledgement was confirmed under exactly-once, and
+at any offset one node owns.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import google.pubsub_v1 as gapic
+import pytest
+from bench.kafka import Kafka
+from google.api_core.exceptions import GoogleAPICallError
+
+from crash.world import topic_name
+from kafka.changes import PATIENCE_S, leader_of
+from kafka.serving import SESSION_S, until
+from kafka.troubled import FLOW, Troubled, publisher_of, troubled
+
+pytestmark = pytest.mark.slow
+
+PAUSE_S = 10.0
+#: Kafka without a quorum, in every run and at night.
+SHORT_S, LONG_S = 5.0, 60.0
+
+
+@pytest.fixture(scope="module")
+def running(three_nodes: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    """One cluster, which all tests of this file hurt in turn."""
+    folder: Path = tmp_path_factory.mktemp("nodes")
+    with troubled(three_nodes, f"c{uuid.uuid4().hex[:12]}", folder) as found:
+        yield found
+
+
+class Answers:
+    """Publishes of a test's own, each tried once, and what became of them."""
+
+    def __init__(self, running: Troubled) -> None:
+        self._history = running.load.history
+        self.answered: list[bytes] = []
+        self.refused: list[GoogleAPICallError] = []
+
+    def publish(self, client: gapic.PublisherClient, data: bytes) -> None:
+        messages = [{"data": data}]
+        try:
+            answer = client.publish(
+                topic=topic_name(FLOW), messages=messages, retry=None, timeout=2 * PATIENCE_S
+            )
+        except GoogleAPICallError as error:
+            self.refused.append(error)
+            return
+        self._history.published(FLOW, [(answer.message_ids[0], data)])
+        self.answered.append(data)
+
+
+def test_the_owner_is_killed(three: Kafka, running: Troubled):
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.spare(owner)
+    running.goes_on()
+    nodes[owner].end(signal.SIGKILL)
+    assert nodes.owner(but=owner) != owner
+    running.goes_on()
+    nodes[owner].start()
+    nodes.await_standbys(2)
+    running.check()
+
+
+def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled):
+    """Two nodes believe that they own: the one that was paused has publishes to answer."""
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.spare(owner)
+    running.goes_on()
+    told = Answers(running)
+    with publisher_of(nodes[owner].endpoint) as client:
+        # The connection is there before the pause.
+        told.publish(client, b"before")
+        nodes[owner].pause()
+        paused_s = time.monotonic()
+        publishing = [
+            threading.Thread(target=told.publish, args=(client, b"%d" % number))
+            for number in range(10)
+        ]
+        for thread in publishing:
+            thread.start()
+        next_owner = nodes.owner(but=owner)
+        running.goes_on()
+        time.sleep(max(0.0, paused_s + PAUSE_S - time.monotonic()))
+        nodes[owner].resume()
+        for thread in publishing:
+            thread.join()
+        told.publish(client, b"after")
+    nodes.await_standbys(2)
+    running.check()
+    # The others were refused, or sent on to the next owner: what was answered is there.
+    assert {b"before", b"after"} <= set(told.answered)
+    assert len(told.answered) + len(told.refused) == 12
+    # The one that was paused noticed, and is a standby of the other.
+    assert nodes.owner() == next_owner
+
+
+def test_the_leader_of_kafka_is_killed(three: Kafka, running: Troubled):
+    running.goes_on()
+    leader = three.node(leader_of(three, running.options))
+    leader.kill()
+    running.goes_on()
+    three.heal()
+    running.goes_on()
+    running.check()
+
+
+def test_all_of_kafka_is_killed_and_started_again(three: Kafka, running: Troubled):
+    running.goes_on()
+    for node in three.nodes:
+        node.kill()
+    three.heal()
+    running.goes_on()
+    running.check()
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        SHORT_S,
+        pytest.param(LONG_S, marks=[pytest.mark.nightly, pytest.mark.timeout(600)]),
+    ],
+)
+def test_kafka_has_no_quorum(three: Kafka, running: Troubled, seconds: float):
+    """No publish is answered meanwhile; nobody takes over, and all goes on."""
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.goes_on()
+    for node in three.nodes[:2]:
+        node.pause()
+    # What had been acknowledged may still be answered.
+    time.sleep(1.0)
+    before = running.load.history.published_count(FLOW)
+    began_s = time.monotonic()
+    with publisher_of(nodes[owner].endpoint) as client, pytest.raises(GoogleAPICallError):
+        client.publish(
+            topic=topic_name(FLOW), messages=[{"data": b"?"}], retry=None, timeout=SESSION_S
+        )
+    time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+    assert running.load.history.published_count(FLOW) == before
+    three.heal()
+    running.goes_on()
+    nodes.await_standbys(2)
+    running.check()
+
+
+def test_the_disk_of_the_owner_is_full(three: Kafka, running: Troubled, small_disk: Path):
+    """Kafka has acknowledged the commit, and the cache cannot take it: another node answers."""
+    nodes = running.nodes
+    running.spare("full")
+    full = nodes.start("full", data_dir=small_disk / "cache", flags=["--disk-reserve-bytes", "0"])
+    nodes.make_owner("full")
+    running.goes_on()
+    hog = small_disk / "hog"
+    fill(hog)
+    nodes.owner(but="full")
+    running.goes_on()
+    running.check()
+    assert nodes.state_of("full").trouble or "action=cache_failed" in full.log_tail()
+    hog.unlink()
+    # It follows again, and may own.
+    nodes.make_owner("full")
+    running.goes_on()
+    assert full.end(signal.SIGTERM) == 0
+    del nodes.by_name["full"]
+    running.check()
+
+
+def fill(hog: Path) -> None:
+    """Take all the room that there is."""
+    with hog.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+        os.fsync(file.fileno())
+
+
+def test_in_the_end_everything_was_delivered(three: Kafka, running: Troubled):
+    """To the subscription with exactly-once, too, whose leases outlive their owners."""
+    running.goes_on()
+    tally = running.end()
+    assert running.load.history.acked_count("once") > 0
+    assert tally.commits > 0
+    for node in running.nodes.by_name.values():
+        assert "Traceback" not in node.log_tail()
+        until(lambda node=node: node.describe().owner != "", "nobody owns")
