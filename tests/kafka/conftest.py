@@ -24,6 +24,7 @@ from fanlog.log.kafka.client import KafkaOptions
 from fanlog.log.kafka.partition import KafkaPartition
 from fanlog.log.kafka.topic import prepare_topic
 from kafka.changes import PATIENCE_S
+from kafka.networks import Network, NetworksMissing, new_network
 
 #: Room for a cache, and for something else that takes the rest of it.
 SMALL_DISK_BYTES = 48 * 1024 * 1024
@@ -131,6 +132,19 @@ def partition(
     options: KafkaOptions, opened: Callable[[KafkaOptions], KafkaPartition]
 ) -> KafkaPartition:
     return opened(options)
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """A network of the tests' own, on which they start machines, and cut them off."""
+    with ExitStack() as closing:
+        try:
+            network = closing.enter_context(new_network())
+        except NetworksMissing as reason:
+            if os.environ.get("CI"):
+                pytest.fail(str(reason))
+            pytest.skip(f"{reason}; root can make them, with iproute2")
+        yield network
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from bench.kafka import Kafka
 
 from acceptance.served import FANLOG, PATIENCE_S, PORTS, clean_environ
 from fanlog.v1 import cluster_pb2 as pb
+from kafka.networks import Network
 
 SESSION_S = 1.5
 #: Of one question to a node, which may stand still.
@@ -152,10 +153,18 @@ class NodeProcesses:
         self.by_name[name] = node
         return node
 
-    def start_all(self, names: Sequence[str]) -> None:
-        """Start nodes side by side; all of them follow or own when this returns."""
+    def start_all(self, names: Sequence[str], network: Network | None = None) -> None:
+        """Start nodes side by side; all of them follow or own when this returns.
+
+        With a network each is a machine of it.
+        """
         for name in names:
-            node = NodeProcess(name, self.kafka, self.cluster, self._folder)
+            how: dict[str, Sequence[str]] = {}
+            if network is not None:
+                host = network.add(name)
+                how["launcher"] = network.launcher(name)
+                how["flags"] = ["--host", host, "--link-host", host, "--insecure"]
+            node = NodeProcess(name, self.kafka, self.cluster, self._folder, **how)  # type: ignore[arg-type]
             self._closing.callback(node.close)
             self.by_name[name] = node
         for name in names:

@@ -20,6 +20,7 @@ from chaos.official import OPTIONS, Load
 from chaos.proxy import Proxy
 from crash.world import Clients, subscription_name, topic_name
 from fanlog.log.kafka.client import KafkaOptions
+from kafka.networks import Network
 from kafka.serving import NodeProcess, NodeProcesses, until
 from kafka.tally import Tally, check_partition
 
@@ -85,13 +86,13 @@ class Troubled:
         self.load.stop_publishing()
         for name in SUBSCRIPTIONS:
             self._await_delivery(name)
-        tally = self._check_now()
-        self.close()
-        return tally
+        return self._check_now()
 
     def close(self) -> None:
-        self.load.close()
-        self._door.close()
+        try:
+            self.load.close()
+        finally:
+            self._door.close()
 
     def _check_now(self) -> Tally:
         history = self.load.history
@@ -126,7 +127,7 @@ class Troubled:
 
 @contextmanager
 def troubled(
-    kafka: Kafka, cluster: str, folder: Path, names: tuple[str, ...] = ("a", "b", "c")
+    kafka: Kafka, cluster: str, folder: Path, network: Network | None = None
 ) -> Iterator[Troubled]:
     """A cluster with a load; its processes are gone in the end."""
     # The clients tell of every cut, at length.
@@ -136,8 +137,10 @@ def troubled(
     try:
         with ExitStack() as closing:
             nodes = NodeProcesses(kafka, cluster, folder, closing)
-            nodes.start_all(names)
-            yield Troubled(nodes)
+            nodes.start_all(("a", "b", "c"), network)
+            found = Troubled(nodes)
+            closing.callback(found.close)
+            yield found
     finally:
         told.setLevel(before)
 
