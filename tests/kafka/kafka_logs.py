@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from bench.kafka import Kafka
-from confluent_kafka import Producer
 
 from fanlog.cluster.cards import NodeCard
 from fanlog.log.kafka.client import KafkaOptions
@@ -18,9 +17,11 @@ from fanlog.model.ids import message_id
 from fanlog.testing.author import ONE, Author
 from fanlog.testing.history import History
 from fanlog.wire.publish import build_body
-from kafka.changes import PATIENCE_S
+from kafka.changes import PATIENCE_S, put_record
 from kafka.serving import until
 
+#: How long the outcome of an append is looked for, while Kafka does not answer.
+OUTCOME_S = 3.0
 #: The name of all that these logs publish, in a history.
 TOPIC = "logs"
 
@@ -47,6 +48,7 @@ class KafkaLogs:
             card.to_bytes(),
             on_change=lambda: None,
             pace=pace,
+            patience_s=OUTCOME_S,
         )
         self._open.append(log)
         return log
@@ -81,16 +83,7 @@ class KafkaLogs:
         assert everything(log) == everything(like)
 
     def put(self, value: bytes) -> None:
-        """Append a record as some other program does, and see it there."""
-        producer = Producer({"bootstrap.servers": self.kafka.servers, "acks": "all"})
-        refused: list[object] = []
-        producer.produce(
-            *(self.options.topic, value),
-            partition=0,
-            on_delivery=lambda error, _: refused.append(error) if error else None,
-        )
-        assert producer.flush(PATIENCE_S) == 0
-        assert refused == []
+        put_record(self.kafka, self.options, value)
 
     def close(self) -> None:
         for log in self._open:

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -53,7 +55,7 @@ class NodeProcess:
         self._command += ["--link-port", "0", "--session", str(session_s), *flags]
         self._environ = clean_environ() | dict(environ or {})
         self._log = (folder / f"{name}.log").open("ab")
-        self.endpoint = ""
+        self.endpoint = self.http = ""
         self.launch()
 
     def launch(self) -> None:
@@ -71,7 +73,9 @@ class NodeProcess:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("fanlog ready: gRPC on "), (line, self.log_tail())
-        self.endpoint = line.removeprefix("fanlog ready: gRPC on ").split(",")[0]
+        grpc_part, http_part = line.split(", ")[:2]
+        self.endpoint = grpc_part.removeprefix("fanlog ready: gRPC on ")
+        self.http = http_part.removeprefix("HTTP on ")
 
     def start(self) -> None:
         self.launch()
@@ -100,8 +104,20 @@ class NodeProcess:
         """Have the owner hand the log over to the node of that name."""
         self._ask("MoveCluster", pb.MoveClusterRequest(node=name))
 
+    def readiness(self) -> str:
+        """What the node says to whoever asks whether it is ready, be it or not."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=ASK_S) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return str(refusal.read().decode())
+
+    def log_text(self) -> str:
+        return Path(self._log.name).read_text(errors="replace")
+
     def log_tail(self) -> str:
-        return Path(self._log.name).read_text(errors="replace")[-3_000:]
+        return self.log_text()[-3_000:]
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -210,17 +226,6 @@ class NodeProcesses:
             return roles.count(pb.ClusterNode.STANDBY) >= count
 
         until(are_there, f"there are no {count} standbys", self.log_tails)
-
-    def state_of(self, name: str) -> pb.ClusterNode:
-        """A node as it tells of itself."""
-        found: list[pb.ClusterNode] = []
-
-        def is_told() -> bool:
-            found[:] = [one for one in self._told(self[name]) if one.name == name]
-            return bool(found)
-
-        until(is_told, f"{name} says nothing of itself", self.log_tails)
-        return found[0]
 
     def log_tails(self) -> str:
         return "\n".join(f"{node.name}: {node.log_tail()}" for node in self.by_name.values())

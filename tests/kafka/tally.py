@@ -54,6 +54,8 @@ class Tally:
     #: Data of each message that a commit appended, by its id.
     messages: dict[str, bytes] = field(default_factory=dict)
     commits: int = 0
+    #: Names of the owners that committed something.
+    committers: set[str] = field(default_factory=set)
     #: Sentences of what must not be.
     mistakes: list[str] = field(default_factory=list)
 
@@ -137,6 +139,7 @@ class _Reading:
             self._term = None
         elif isinstance(entry.body, EncodedCommit):
             self.tally.commits += 1
+            self.tally.committers.add(self.tally.owners[entry.head.term])
             for one in entry.body.batches:
                 self._take(record.offset, one)
 
