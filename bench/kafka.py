@@ -125,9 +125,19 @@ def _locked(path: Path) -> Iterator[None]:
 class KafkaNode:
     """One node: a process, its folder and its ports."""
 
-    def __init__(self, folder: Path, number: int, java_options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        java_options: Sequence[str],
+        *,
+        host: str,
+        launcher: Sequence[str],
+    ) -> None:
         self.number = number
         self._java_options = java_options
+        self._host = host
+        self._launcher = launcher
         self.folder = folder.resolve()
         self._port, self.controller_port, self._behind_port, self.proxy_port, self._secure_port = (
             free_ports(5)
@@ -137,7 +147,7 @@ class KafkaNode:
 
     @property
     def endpoint(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return f"{self._host}:{self._port}"
 
     @property
     def endpoint_behind(self) -> str:
@@ -220,7 +230,7 @@ class KafkaNode:
         with (self.folder / "log").open("ab") as log:
             # In a session of its own: Ctrl-C is for whoever started it, who then stops it.
             return subprocess.Popen(
-                ["java", *options, "-cp", f"{jars()}/*", *arguments],
+                [*self._launcher, "java", *options, "-cp", f"{jars()}/*", *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -238,6 +248,8 @@ class Kafka:
         settings: Of every node, beside those that it needs.
         secure: Settings of a third listener, with TLS and SASL; there is none if they are empty.
         java_options: For every node.
+        host: Address that clients come to directly.
+        launcher: A command that runs another one, such as in a network namespace.
     """
 
     def __init__(
@@ -248,9 +260,14 @@ class Kafka:
         settings: Mapping[str, str] | None = None,
         secure: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        launcher: Sequence[str] = (),
     ) -> None:
         numbers = range(1, nodes + 1)
-        self.nodes = [KafkaNode(folder / str(each), each, java_options) for each in numbers]
+        self.nodes = [
+            KafkaNode(folder / str(each), each, java_options, host=host, launcher=launcher)
+            for each in numbers
+        ]
         self._settings = dict(settings or {})
         self._secure = dict(secure or {})
 

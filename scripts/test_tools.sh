@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sees to the programs that tests use beside Python: strace (what was synced before an answer left),
 # libfaketime (clocks that step), PostgreSQL (databases of programs; tests start a server of their own),
-# curl, h2load and Chromium (clients of the port), promtool (alert rules and the dashboard), and Maven
-# with its Java (Kafka). Installs them where that can be done without asking, as root on
+# curl, h2load and Chromium (clients of the port), promtool (alert rules and the dashboard), ip (networks
+# of a test's own, which it cuts), and Maven with its Java (Kafka). Installs them where that can be done without asking, as root on
 # Debian and its kin; says what is missing otherwise, and never fails: tests that need them skip on a
 # laptop and fail in CI.
 set -u
@@ -16,6 +16,7 @@ command -v mvn > /dev/null || missing+=(maven)
 command -v h2load > /dev/null || missing+=(nghttp2-client)
 command -v chromium > /dev/null || missing+=(chromium)
 command -v promtool > /dev/null || missing+=(prometheus)
+command -v ip > /dev/null || missing+=(iproute2)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then

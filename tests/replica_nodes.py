@@ -18,12 +18,14 @@ class StepClock:
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
+        #: Time that has passed and that no test waits for.
+        self.passed_s = 0.0
 
     def boottime_s(self) -> float:
-        return time.monotonic()
+        return time.monotonic() + self.passed_s
 
     def wall_ns(self) -> int:
-        return time.time_ns() + int(self.ahead_s * 1e9)
+        return time.time_ns() + int((self.ahead_s + self.passed_s) * 1e9)
 
 
 class ReplicaNodes:

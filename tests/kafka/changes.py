@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.kafka import Kafka
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -50,6 +51,20 @@ def delete_topic(kafka: Kafka, options: KafkaOptions) -> None:
     end_s = time.monotonic() + PATIENCE_S
     while options.topic in deleting.list_topics(timeout=PATIENCE_S).topics:
         assert time.monotonic() < end_s
+
+
+def put_record(kafka: Kafka, options: KafkaOptions, value: bytes) -> None:
+    """Append a record as some other program does, and see it there."""
+    producer = Producer({"bootstrap.servers": kafka.servers, "acks": "all", "log_level": 0})
+    refused: list[object] = []
+    producer.produce(
+        options.topic,
+        value,
+        partition=0,
+        on_delivery=lambda error, _: refused.append(error) if error else None,
+    )
+    assert producer.flush(PATIENCE_S) == 0
+    assert refused == []
 
 
 def leader_of(kafka: Kafka, options: KafkaOptions) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,9 +24,18 @@ from fanlog.log.kafka.client import KafkaOptions
 from fanlog.log.kafka.partition import KafkaPartition
 from fanlog.log.kafka.topic import prepare_topic
 from kafka.changes import PATIENCE_S
+from kafka.networks import Network, NetworksMissing, new_network
+
+#: Room for a cache, and for something else that takes the rest of it.
+SMALL_DISK_BYTES = 48 * 1024 * 1024
 
 #: Worker groups, by the fixture that a test asks for.
-_GROUPS = {"three": "kafka-three", "secured": "kafka-secured", "kafka": "kafka"}
+_GROUPS = {
+    "three_nodes": "kafka-three",
+    "network": "kafka-network",
+    "secured": "kafka-secured",
+    "kafka": "kafka",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -122,3 +132,29 @@ def partition(
     options: KafkaOptions, opened: Callable[[KafkaOptions], KafkaPartition]
 ) -> KafkaPartition:
     return opened(options)
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    """A network of the tests' own, on which they start machines, and cut them off."""
+    with ExitStack() as closing:
+        try:
+            network = closing.enter_context(new_network())
+        except NetworksMissing as reason:
+            if os.environ.get("CI"):
+                pytest.fail(str(reason))
+            pytest.skip(f"{reason}; root can make them, with iproute2")
+        yield network
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, which a test may fill."""
+    if os.geteuid() != 0 and not os.environ.get("CI"):
+        pytest.skip("mounting a tmpfs needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(disk)]
+    subprocess.run(mount, check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)

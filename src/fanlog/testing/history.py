@@ -131,6 +131,11 @@ class History:
         with self._lock:
             return sum(1 for _ in self._published(topic))
 
+    def answered(self, topic: str) -> list[tuple[str, int]]:
+        """Id and hash of the data of each message whose publish was answered."""
+        with self._lock:
+            return list(self._published(topic))
+
     def delivered_count(self, subscription: str) -> int:
         with self._lock:
             return len(self._subscriptions[subscription].delivered)

@@ -75,6 +75,9 @@ log = logging.getLogger("fanlog.replica")
 
 #: A node whose wall clock is further than this from the partition's does not serve.
 CLOCK_TOLERANCE_S = 5.0
+#: A record tells how far a clock is off if it was appended so shortly before it was read, at most:
+#: behind a pause, of Kafka or of this node, it may be old.
+FRESH_S = 1.0
 #: How long the follower waits for records at a time: a take-over waits for that to end.
 FOLLOW_WAIT_S = 0.04
 #: How long the outcome of an append is looked for while the partition cannot be asked.
@@ -340,23 +343,25 @@ class ReplicatedLog:
                 replica.open()
             except ConfigError as error:
                 raise StoryBroken(str(error)) from error
-            was_at_end = replica.is_at_end
+            # What comes was appended after that.
+            end_seen_s = replica.fetched_s if replica.is_at_end else _NEVER_S
             told = replica.follow(wait_s=FOLLOW_WAIT_S)
             replica.tell_state()
-        self._hear(told, was_at_end)
+        self._hear(told, end_seen_s)
 
     def _note_trouble(self, sentence: str) -> None:
         self._is_troubled = True
         self._change(sentence=sentence)
 
-    def _hear(self, told: Sequence[ToldEntry], was_at_end: bool) -> None:
+    def _hear(self, told: Sequence[ToldEntry], end_seen_s: float) -> None:
         changes: dict[str, Any] = {}
+        now_s = self._clock.boottime_s()
         if self._is_troubled:
             self._is_troubled = False
             changes["sentence"] = ""
         if any(not one.void for one in told):
-            changes["heard_s"] = self._clock.boottime_s()
-        if told and was_at_end:
+            changes["heard_s"] = now_s
+        if told and now_s - end_seen_s < FRESH_S:
             ahead_ns = self._clock.wall_ns() - told[-1].append_time_ms * 1_000_000
             changes["clock_ahead_s"] = ahead_ns / 1e9
         self._change(**changes)

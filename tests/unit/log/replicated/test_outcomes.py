@@ -215,6 +215,19 @@ def test_a_node_that_follows_learns_how_far_its_clock_is_off(nodes: ReplicaNodes
     assert south.standing.clock_ahead_s == pytest.approx(60, abs=2)
 
 
+def test_records_that_are_read_behind_a_pause_say_nothing_about_the_clock(nodes: ReplicaNodes):
+    """Of this node, or of Kafka: they are as old as the pause was long."""
+    north, south = nodes.owner("north"), nodes.make("south")
+    read_all(south)
+    north.renew(())
+    south._follow()
+    south._follow()
+    north.renew(())
+    nodes.clocks["south"].passed_s = 44.0
+    south._follow()
+    assert south.standing.clock_ahead_s == pytest.approx(0, abs=2)
+
+
 # The cache fails.
 
 

@@ -1,0 +1,259 @@
+"""Nodes of a cluster that are killed and paused, and Kafka under them, with official clients.
+
+After each fault: every publish that was answered is in the partition once, messages come in the
+order of their keys, nothing comes back whose acknowledgement was confirmed under exactly-once, and
+at any offset one node owns.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+import pytest
+from bench.kafka import Kafka
+from google.api_core.exceptions import GoogleAPICallError
+
+from chaos.conftest import missing
+from crash.world import topic_name
+from kafka.answers import Answers
+from kafka.changes import leader_of
+from kafka.epochs import kill_in_epoch, make_rows
+from kafka.serving import SESSION_S, until
+from kafka.troubled import FLOW, Troubled, publisher_of, troubled
+
+pytestmark = pytest.mark.slow
+
+PAUSE_S = 10.0
+#: Kafka without a quorum, in every run and at night.
+SHORT_S, LONG_S = 5.0, 60.0
+
+
+@pytest.fixture(scope="module")
+def running(three_nodes: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    """One cluster, which all tests of this file hurt in turn."""
+    folder: Path = tmp_path_factory.mktemp("nodes")
+    with troubled(three_nodes, f"c{uuid.uuid4().hex[:12]}", folder) as found:
+        yield found
+
+
+def test_the_owner_is_killed(three: Kafka, running: Troubled):
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.spare(owner)
+    running.goes_on()
+    nodes[owner].end(signal.SIGKILL)
+    assert nodes.owner(but=owner) != owner
+    running.goes_on()
+    nodes[owner].start()
+    nodes.await_standbys(2)
+    running.check()
+
+
+def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled):
+    """Two nodes believe that they own: the one that was paused has publishes to answer."""
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.spare(owner)
+    running.goes_on()
+    told = Answers(running)
+    with publisher_of(nodes[owner].endpoint) as client:
+        # The connection is there before the pause.
+        told.publish(client, b"before")
+        nodes[owner].pause()
+        paused_s = time.monotonic()
+        publishing = [
+            threading.Thread(target=told.publish, args=(client, b"%d" % number))
+            for number in range(10)
+        ]
+        for thread in publishing:
+            thread.start()
+        next_owner = nodes.owner(but=owner)
+        running.goes_on()
+        time.sleep(max(0.0, paused_s + PAUSE_S - time.monotonic()))
+        nodes[owner].resume()
+        for thread in publishing:
+            thread.join()
+        told.publish(client, b"after")
+    nodes.await_standbys(2)
+    running.check()
+    # The others were refused, or sent on to the next owner: what was answered is there.
+    assert {b"before", b"after"} <= set(told.answered)
+    assert len(told.answered) + len(told.refused) == 12
+    # The one that was paused noticed, and is a standby of the other.
+    assert nodes.owner() == next_owner
+
+
+def test_the_leader_of_kafka_is_killed(three: Kafka, running: Troubled):
+    running.goes_on()
+    leader = three.node(leader_of(three, running.options))
+    leader.kill()
+    running.goes_on()
+    three.heal()
+    running.goes_on()
+    running.check()
+
+
+def test_all_of_kafka_is_killed_and_started_again(three: Kafka, running: Troubled):
+    running.goes_on()
+    for node in three.nodes:
+        node.kill()
+    three.heal()
+    running.goes_on()
+    running.check()
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        SHORT_S,
+        pytest.param(LONG_S, marks=[pytest.mark.nightly, pytest.mark.timeout(600)]),
+    ],
+)
+def test_kafka_has_no_quorum(three: Kafka, running: Troubled, seconds: float):
+    """No publish is answered meanwhile; nobody takes over, and all goes on."""
+    nodes = running.nodes
+    owner = nodes.owner()
+    running.goes_on()
+    for node in three.nodes[:2]:
+        node.pause()
+    # What had been acknowledged may still be answered.
+    time.sleep(1.0)
+    before = running.load.history.published_count(FLOW)
+    began_s = time.monotonic()
+    with publisher_of(nodes[owner].endpoint) as client, pytest.raises(GoogleAPICallError):
+        client.publish(
+            topic=topic_name(FLOW), messages=[{"data": b"?"}], retry=None, timeout=SESSION_S
+        )
+    time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+    assert running.load.history.published_count(FLOW) == before
+    three.heal()
+    running.goes_on()
+    nodes.await_standbys(2)
+    running.check()
+
+
+def test_the_disk_of_the_owner_is_full(three: Kafka, running: Troubled, small_disk: Path):
+    """Kafka has acknowledged the commit, and the cache cannot take it: another node answers."""
+    nodes = running.nodes
+    running.spare("full")
+    full = nodes.start("full", data_dir=small_disk / "cache", flags=["--disk-reserve-bytes", "0"])
+    nodes.make_owner("full")
+    running.goes_on()
+    hog = small_disk / "hog"
+    fill(hog)
+    nodes.owner(but="full")
+    running.goes_on()
+    running.check()
+    until(lambda: "there is no room on the disk" in full.log_tail(), "it says nothing of its disk")
+    hog.unlink()
+    # It follows again, and may own.
+    nodes.make_owner("full")
+    running.goes_on()
+    assert full.end(signal.SIGTERM) == 0
+    del nodes.by_name["full"]
+    running.check()
+
+
+def fill(hog: Path) -> None:
+    """Take all the room that there is."""
+    with hog.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+        os.fsync(file.fileno())
+
+
+def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Troubled):
+    """They say so, and follow; told to own, and with no owner, they leave it to the others."""
+    nodes = running.nodes
+    names = set(nodes.by_name)
+    owner = nodes.owner()
+    running.spare(owner)
+    for name, seconds in (("ahead", 3_600), ("behind", -3_600)):
+        nodes.start(name, environ=faked_time(seconds))
+        until(
+            lambda name=name: "the clock of this node is" in nodes[name].readiness(),
+            "it is not told",
+        )
+    nodes.await_standbys(4)
+    with suppress(grpc.RpcError):
+        nodes[owner].move("ahead")
+    running.goes_on()
+    owner = nodes.owner()
+    assert owner in names
+    running.spare(owner)
+    nodes[owner].end(signal.SIGKILL)
+    assert nodes.owner(but=owner) in names
+    running.goes_on()
+    for name in ("ahead", "behind"):
+        assert nodes[name].end(signal.SIGTERM) == 0
+        del nodes.by_name[name]
+    nodes[owner].start()
+    nodes.await_standbys(2)
+    assert not running.check().committers & {"ahead", "behind"}
+
+
+def faked_time(seconds: int) -> dict[str, str]:
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        missing("libfaketime is not installed")
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME": f"{seconds:+d}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def test_caches_are_deleted_and_torn(three: Kafka, running: Troubled):
+    """Nodes that begin again are as good as any: each owns afterwards."""
+    nodes = running.nodes
+    owner = nodes.owner()
+    first, second = (nodes[name] for name in nodes.by_name if name != owner)
+    running.lead_to(owner)
+    for node in (first, second):
+        node.end(signal.SIGKILL)
+    shutil.rmtree(first.data_dir)
+    with open(second.data_dir / "log" / "data.mdb", "r+b") as file:
+        file.truncate(20_000)
+    for node in (first, second):
+        node.launch()
+    for node in (first, second):
+        node.wait()
+    nodes.await_standbys(2)
+    for node in (first, second):
+        nodes.make_owner(node.name)
+        running.goes_on()
+    assert "action=cache_discarded" in second.log_text()
+    assert {first.name, second.name} <= running.check().committers
+
+
+def test_the_owner_is_killed_in_the_middle_of_a_large_epoch(three: Kafka, running: Troubled):
+    """Of the sink: more than one commit; every row is there once, whoever goes on with it."""
+    make_rows(running)
+    # On a machine that is busy with other things the epoch may be over before the kill.
+    assert any(kill_in_epoch(running, epoch) for epoch in range(5))
+    running.nodes.await_standbys(2)
+    running.check()
+
+
+def test_in_the_end_everything_was_delivered(three: Kafka, running: Troubled):
+    """To the subscription with exactly-once, too, whose leases outlive their owners."""
+    running.goes_on()
+    tally = running.end()
+    assert running.load.history.acked_count("once") > 0
+    assert tally.commits > 0
+    for node in running.nodes.by_name.values():
+        assert "Traceback" not in node.log_tail()
+        until(lambda node=node: node.describe().owner != "", "nobody owns")
