@@ -1,12 +1,7 @@
 // A table of messages, and a dialog to look inside one.
 
-import { ref, labels } from "./refs.js";
-import { button, code, empty, facts, h } from "./dom.js";
-import { inform } from "./dialog.js";
-import { post } from "./api.js";
+import { button, bytes, cell, code, empty, facts, h, homeOf, idOf, inform, labels, link, number, pairsOf, post, ref, rowName, table, time } from "./kit.js";
 import { payload, preview } from "./payload.js";
-import { cell, number, rowName, table } from "./table.js";
-import { bytes, homeOf, idOf, link, pairsOf, time } from "./words.js";
 
 const WHOLE = 10_000_000;
 

@@ -1,10 +1,6 @@
 // Accounts with their tokens and keys, and the policies of the project and of the server.
 
-import { badge, button, code, empty, h, heading, note, section } from "../dom.js";
-import { all, get, post, put, remove } from "../api.js";
-import { ask, inform } from "../dialog.js";
-import { instant, time } from "../words.js";
-import { cell, rowActs, rowName, table } from "../table.js";
+import { all, ask, badge, button, cell, code, empty, get, h, heading, inform, instant, note, post, put, remove, rowActs, rowName, section, table, time } from "../kit.js";
 import { policyCard } from "./permissions.js";
 
 const expiry = { name: "expires", label: "Expires", type: "datetime-local", step: 1, hint: "Empty: the server's longest." };

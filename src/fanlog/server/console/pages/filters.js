@@ -1,12 +1,7 @@
 // Filters: read as one types, tried on what was published lately, and on all of history as a job.
 
-import { badge, button, empty, failure, h, heading, section } from "../dom.js";
-import { get, post } from "../api.js";
-import { ask } from "../dialog.js";
-import { form } from "../form.js";
+import { apiOf, ask, badge, button, count, empty, failure, form, get, go, h, heading, homeOf, idOf, instant, percent, plural, post, replaceQuery, section, time } from "../kit.js";
 import { messageTable } from "../message_list.js";
-import { go, replaceQuery } from "../router.js";
-import { apiOf, count, homeOf, idOf, instant, percent, plural, time } from "../words.js";
 
 const tree = (node) => h("li", {}, badge(node.kind === "TEST" ? "test" : node.kind, node.kind === "TEST" ? "" : "accent"), " ", node.words, " ",
 	node.parts?.length ? h("ul", { class: "tree" }, node.parts.map(tree)) : h("code", { class: "quiet-text" }, node.text));

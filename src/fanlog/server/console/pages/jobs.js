@@ -1,10 +1,6 @@
 // Work of the pipeline: how far it is, what it found, and an end to it.
 
-import { badge, button, empty, every, facts, h, heading } from "../dom.js";
-import { all, post, remove } from "../api.js";
-import { ask, inform } from "../dialog.js";
-import { cell, rowActs, rowName, table } from "../table.js";
-import { age, ago, apiOf, count, idOf, pathOf, time } from "../words.js";
+import { age, ago, all, apiOf, ask, badge, button, cell, count, empty, every, facts, h, heading, idOf, inform, pathOf, post, remove, rowActs, rowName, table, time } from "../kit.js";
 
 const TONES = { DONE: "good", FAILED: "bad", RUNNING: "accent", CANCELLING: "warn" };
 export const stateOf = (job) => badge((job.state ?? "WAITING").toLowerCase(), TONES[job.state]);

@@ -1,11 +1,6 @@
 // Where old messages go, and the pipeline that brings them there.
 
-import { badge, button, empty, every, facts, h, heading, note, section } from "../dom.js";
-import { all, get, post } from "../api.js";
-import { ask } from "../dialog.js";
-import { ref } from "../refs.js";
-import { cell, number, rowName, table } from "../table.js";
-import { apiOf, count, plural } from "../words.js";
+import { all, apiOf, ask, badge, button, cell, count, empty, every, facts, get, h, heading, note, number, plural, post, ref, rowName, section, table } from "../kit.js";
 import { jobTable, startJob } from "./jobs.js";
 
 const UPKEEP = ["verify", "compact", "expire"];

@@ -1,14 +1,8 @@
 // Dead letters: why and where they failed, and what to do with them.
 
-import { ref, labels } from "../refs.js";
-import { button, empty, facts, failure, h, heading, note, section, tell } from "../dom.js";
-import { all, get, post } from "../api.js";
-import { ask, inform, open } from "../dialog.js";
+import { all, apiOf, ask, button, bytes, cell, count, empty, facts, failure, get, go, h, heading, homeOf, idOf, inform, instant, labels, link, note, number, open, pathOf, plural, post, ref, rowActs, rowName, section, table, tell, time } from "../kit.js";
 import { lifeOf } from "../message_list.js";
 import { payload, preview } from "../payload.js";
-import { go } from "../router.js";
-import { cell, number, rowActs, rowName, table } from "../table.js";
-import { apiOf, bytes, count, homeOf, idOf, instant, link, pathOf, plural, time } from "../words.js";
 
 async function readersOf(project, signal) {
 	const rows = await all(`${apiOf(project)}/subscriptions:search`, "subscriptions", { orderBy: "name" }, 2000);

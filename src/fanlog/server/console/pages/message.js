@@ -1,10 +1,7 @@
 // The life of one message: where it is, and what became of it on each subscription.
 
-import { ref, labels } from "../refs.js";
-import { badge, button, code, empty, facts, h, heading, note, section } from "../dom.js";
-import { get, post } from "../api.js";
+import { badge, button, bytes, code, count, empty, facts, get, h, heading, labels, note, post, ref, section, time } from "../kit.js";
 import { lifeOf, look } from "../message_list.js";
-import { bytes, count, time } from "../words.js";
 
 const TONES = { ACKNOWLEDGED: "good", DEAD_LETTERED: "bad", DELAYED: "warn", OUTSTANDING: "accent", LAPSED: "warn" };
 const said = (state) => (state ?? "").toLowerCase().replace(/_/g, " ");

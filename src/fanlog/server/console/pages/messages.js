@@ -1,11 +1,7 @@
 // The log itself: by time, offset, id, key, attribute or filter, hot and cold alike, and nothing is leased.
 
-import { button, empty, failure, h, heading, section, tell } from "../dom.js";
-import { get, post } from "../api.js";
-import { form } from "../form.js";
+import { apiOf, button, count, empty, failure, form, get, go, h, heading, homeOf, idOf, instant, mapOf, plural, post, replaceQuery, section, tell, time } from "../kit.js";
 import { messageTable } from "../message_list.js";
-import { go, replaceQuery } from "../router.js";
-import { apiOf, count, homeOf, idOf, instant, mapOf, plural, time } from "../words.js";
 import { publish } from "./topic_forms.js";
 
 const PAGE = 50;

@@ -1,4 +1,4 @@
-import { empty, h, heading } from "../dom.js";
+import { empty, h, heading } from "../kit.js";
 
 export function nowhere({ root }) {
 	root.append(heading("Not here"), empty("There is no such page.", "The link may be of another version of the console.",

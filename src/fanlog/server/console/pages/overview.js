@@ -1,12 +1,8 @@
 // All at a glance: what flows, what waits, what is wrong, and what it stands on.
 
-import { ref } from "../refs.js";
+import { age, ago, apiOf, badge, brief, bytes, count, empty, every, facts, get, h, heading, homeOf, link, note, number, percent, plural, projectOf, rate, ref, rowName, section, table } from "../kit.js";
 import { chart, meter } from "../chart.js";
-import { badge, empty, every, facts, h, heading, note, section } from "../dom.js";
-import { get } from "../api.js";
 import * as live from "../live.js";
-import { number, rowName, table } from "../table.js";
-import { age, ago, apiOf, brief, bytes, count, homeOf, link, percent, plural, projectOf, rate } from "../words.js";
 
 const TONES = { ERROR: "bad", WARNING: "warn", NOTE: "" };
 const WORDS = { ERROR: "Error", WARNING: "Warning", NOTE: "Note" };

@@ -1,10 +1,6 @@
 // Who may do what: the policy of one resource. What comes from the project or the server adds to it.
 
-import { ask } from "../dialog.js";
-import { button, code, empty, h, note, section } from "../dom.js";
-import { get, post, whoAmI } from "../api.js";
-import { cell, rowActs, rowName, table } from "../table.js";
-import { pathOf } from "../words.js";
+import { ask, button, cell, code, empty, get, h, note, pathOf, post, rowActs, rowName, section, table, whoAmI } from "../kit.js";
 
 let roles;
 

@@ -1,13 +1,7 @@
-import { ref } from "../refs.js";
-import { badge, button, code, empty, failure, h, heading, section } from "../dom.js";
-import { all, get, post, remove, rights } from "../api.js";
-import { ask } from "../dialog.js";
+import { all, apiOf, ask, badge, button, cell, code, empty, failure, get, go, h, heading, homeOf, link, pathOf, post, ref, remove, rights, rowActs, rowName, section, table, time } from "../kit.js";
 import { difference } from "../difference.js";
 import { permissions } from "./permissions.js";
 import { pretty } from "../payload.js";
-import { go } from "../router.js";
-import { cell, rowActs, rowName, table } from "../table.js";
-import { apiOf, homeOf, link, pathOf, time } from "../words.js";
 
 const definitionField = (value, type) => ({ name: "definition", label: "Definition", type: "textarea", rows: 14, mono: true, required: true, value: value && type !== "PROTOCOL_BUFFER" ? pretty(value) ?? value : value });
 

@@ -1,8 +1,4 @@
-import { ask } from "../dialog.js";
-import { all, get, remove } from "../api.js";
-import { button, empty, section } from "../dom.js";
-import { cell, rowActs, rowName, table } from "../table.js";
-import { idOf, pathOf, time } from "../words.js";
+import { all, ask, button, cell, empty, get, idOf, pathOf, remove, rowActs, rowName, section, table, time } from "../kit.js";
 
 export const deleteSnapshot = (name) => ask({
 	title: `Delete the snapshot ${idOf(name)}?`, label: "Delete", danger: true,

@@ -1,10 +1,6 @@
-import { ref, labels } from "../refs.js";
+import { age, ago, all, apiOf, badge, brief, button, bytes, cell, code, count, empty, every, facts, get, h, heading, homeOf, idOf, labels, note, number, pathOf, percent, plural, post, projectOf, rate, ref, rights, rowName, section, table, time } from "../kit.js";
 import { chart } from "../chart.js";
-import { badge, button, code, empty, every, facts, h, heading, note, section } from "../dom.js";
-import { all, get, post, rights } from "../api.js";
 import * as live from "../live.js";
-import { cell, number, rowName, table } from "../table.js";
-import { age, ago, apiOf, brief, bytes, count, homeOf, idOf, pathOf, percent, plural, projectOf, rate, time } from "../words.js";
 import * as acts from "./subscription_forms.js";
 import { permissions } from "./permissions.js";
 import { snapshotTable } from "./snapshots.js";

@@ -1,9 +1,6 @@
 // Creating, changing and deleting subscriptions, and the acts on what waits in them.
 
-import { ask } from "../dialog.js";
-import { get, patch, post, put, remove } from "../api.js";
-import { go } from "../router.js";
-import { apiOf, duration, homeOf, idOf, instant, inUnits, link, mapOf, pairsOf, pathOf, plural } from "../words.js";
+import { apiOf, ask, duration, get, go, homeOf, idOf, instant, inUnits, link, mapOf, pairsOf, patch, pathOf, plural, post, put, remove } from "../kit.js";
 
 const settings = (now = {}) => [
 	{ name: "mode", label: "Deliver by", type: "select", value: now.pushConfig?.pushEndpoint ? "push" : "pull", options: [["pull", "pull: consumers ask"], ["push", "push: it is sent to an address"]] },

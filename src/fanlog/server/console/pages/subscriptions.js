@@ -1,7 +1,4 @@
-import { ref } from "../refs.js";
-import { badge, button, empty, heading } from "../dom.js";
-import { cell, number, rowName, searchTable } from "../table.js";
-import { age, apiOf, count, rate } from "../words.js";
+import { age, apiOf, badge, button, cell, count, empty, heading, number, rate, ref, rowName, searchTable } from "../kit.js";
 import { createSubscription } from "./subscription_forms.js";
 
 export function subscriptions({ root, signal, project, may }) {

@@ -1,10 +1,6 @@
-import { ref, labels } from "../refs.js";
+import { age, apiOf, badge, brief, button, cell, code, count, empty, every, facts, get, h, heading, homeOf, idOf, labels, note, number, pathOf, rate, ref, rights, rowName, section, table } from "../kit.js";
 import { chart } from "../chart.js";
-import { badge, button, code, empty, every, facts, h, heading, note, section } from "../dom.js";
-import { get, rights } from "../api.js";
 import * as live from "../live.js";
-import { cell, number, rowName, table } from "../table.js";
-import { age, apiOf, brief, count, homeOf, idOf, pathOf, rate } from "../words.js";
 import { deleteTopic, editTopic, publish } from "./topic_forms.js";
 import { permissions } from "./permissions.js";
 import { snapshotTable } from "./snapshots.js";

@@ -1,9 +1,6 @@
 // Creating, changing and deleting topics, and publishing to them.
 
-import { ask } from "../dialog.js";
-import { patch, post, put, remove } from "../api.js";
-import { go } from "../router.js";
-import { apiOf, duration, homeOf, idOf, inUnits, link, mapOf, pairsOf, pathOf, plural } from "../words.js";
+import { apiOf, ask, duration, go, homeOf, idOf, inUnits, link, mapOf, pairsOf, patch, pathOf, plural, post, put, remove } from "../kit.js";
 
 const common = (topic) => [
 	{ name: "retention", label: "Keep messages for", value: inUnits(topic?.messageRetentionDuration), placeholder: "as the server does", hint: "Like 12h or 7d. Empty: until all subscriptions have acknowledged, unless the server keeps longer." },

@@ -1,7 +1,4 @@
-import { ref } from "../refs.js";
-import { button, empty, h, heading } from "../dom.js";
-import { cell, number, rowName, searchTable } from "../table.js";
-import { ago, apiOf, count, idOf, rate } from "../words.js";
+import { ago, apiOf, button, cell, count, empty, h, heading, idOf, number, rate, ref, rowName, searchTable } from "../kit.js";
 import { createTopic } from "./topic_forms.js";
 
 export function topics({ root, signal, project, may }) {
