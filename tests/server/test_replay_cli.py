@@ -143,6 +143,21 @@ class TestDeadLetters:
         assert "skipped" in shell.stderr
         server.ack(reader[0], held)
 
+    def test_by_a_filter(self, server, shell, reader):
+        letters = shell.lines("dead-letter", "list", reader[0])
+        second = ("--filter", f'message_id = "{letters[1]["message_id"]}"')
+        assert len(shell.lines("dead-letter", "list", reader[0], *second)) == 1
+        assert shell.lines("dead-letter", "count", reader[0], *second)[0]["letters"] == 1
+        [line] = shell.lines("dead-letter", "redrive", reader[0], *second)
+        assert line == {"name": reader[0], "reopened": 1, "copied": 0, "skipped": 0}
+        assert taken(server, reader[1]) == [b"1"]
+        [line] = shell.lines("dead-letter", "discard", reader[0], "--filter", "NOT attributes:x")
+        assert line == {"name": reader[0], "discarded": 2, "skipped": 0}
+        shell.run("dead-letter", "redrive", reader[0], "--filter", "payload.n =", exit_code=1)
+        assert "filter: " in shell.stderr
+        shell.run("dead-letter", "redrive", reader[0], "--filter", "", exit_code=1)
+        assert "--filter: is empty" in shell.stderr
+
     @pytest.mark.parametrize("verb", ["redrive", "discard"])
     def test_which_must_be_said(self, shell, verb):
         shell.run("dead-letter", verb, "some", exit_code=1)

@@ -359,17 +359,17 @@ def test_redrive(context, broker):
         topic, dead_letter_policy={"dead_letter_topic": letters, "max_delivery_attempts": 1}
     )
     graveyard = broker.subscription(letters)
-    broker.publish(topic, b"1", b"2")
+    broker.publish(topic, b'{"n": 1}', b'{"n": 2}', b'{"n": 3}')
     broker.nack(subscription, broker.pull(subscription))
-    broker.await_submitted(letters, 2)
-    found = do(
-        context,
-        "redrive",
-        job="projects/test/jobs/redriven",
-        subscription=graveyard,
-        source=subscription,
-    )
-    assert (found["letters"], found["reopened"]) == (2, 2)
+    broker.await_submitted(letters, 3)
+    job = "projects/test/jobs/redriven"
+    about = {"subscription": graveyard, "source": subscription}
+    found = do(context, "redrive", job=f"{job}-2", **about, filter="payload.n = 2")
+    assert (found["letters"], found["reopened"]) == (1, 1)
+    assert [one.message.data for one in broker.drain(subscription, 1)] == [b'{"n": 2}']
+    found = do(context, "redrive", job=job, **about)
+    # The letter that was redriven is acknowledged.
+    assert (found["letters"], found["reopened"], found["skipped"]) == (3, 2, 1)
     came = broker.drain(subscription, 2)
-    assert [one.message.data for one in came] == [b"1", b"2"]
+    assert [one.message.data for one in came] == [b'{"n": 1}', b'{"n": 3}']
     assert broker.pull(graveyard) == []

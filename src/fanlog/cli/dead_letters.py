@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
@@ -17,7 +18,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.v1 import replay_pb2
 
 if TYPE_CHECKING:
-    from fanlog.client.reopening import LetterCriteria
+    from fanlog.client.reopening import LetterCriteria, ReopenClient
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,6 +57,10 @@ class LetterOptions:
     end: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Dead-lettered before then.")
     ] = None
+    matching: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="Only letters that this filter matches."),
+    ] = None
 
     def criteria(self, remote: Remote) -> LetterCriteria:
         """The fields of a request that select these letters."""
@@ -70,6 +75,10 @@ class LetterOptions:
             found["start_time"] = options.moment(self.start, "--from")
         if self.end is not None:
             found["end_time"] = options.moment(self.end, "--to")
+        if self.matching is not None:
+            if not self.matching.strip():
+                raise InvalidArgument("--filter: is empty; leave it out for any")
+            found["filter"] = self.matching
         return found
 
 
@@ -100,12 +109,13 @@ def list_(
 
 
 @add_command(app)
-def count(*, subscription: LetterSubscription, remote: Remote) -> None:
+def count(*, subscription: LetterSubscription, which: LetterOptions, remote: Remote) -> None:
     """Count dead letters by where and why they failed, without taking them."""
     from fanlog.client.reopening import ReopenClient
 
+    name, criteria = remote.subscription(subscription), which.criteria(remote)
     with remote.connect() as client:
-        groups = ReopenClient(client).count_letters(remote.subscription(subscription))
+        groups = ReopenClient(client).count_letters(name, **criteria)
     rows = [resource(one) | {"letters": one.letters} for one in groups]
     remote.output.rows(
         ("letters", "source_subscription", "reason", "first_time", "last_time"), rows
@@ -142,7 +152,7 @@ def redrive(
             answers = iter([replays.redrive(name, message_id, copies=copies)])
         else:
             answers = replays.redrive_all(name, max_messages=_step(most), copies=copies, **criteria)
-        _sum_up(counts, answers)
+        _sum_up(counts, answers, _Progress.of(remote, replays, name, message_id, most, criteria))
     remote.output.done(
         f"redrove {counts['reopened'] + counts['copied']} dead letters of {name}: "
         f"{counts['reopened']} reopened, {counts['copied']} as copies; {counts['skipped']} skipped",
@@ -173,7 +183,7 @@ def discard(
             answers = iter([replays.discard(name, message_id)])
         else:
             answers = replays.discard_all(name, max_messages=_step(most), **criteria)
-        _sum_up(counts, answers)
+        _sum_up(counts, answers, _Progress.of(remote, replays, name, message_id, most, criteria))
     remote.output.done(
         f"discarded {counts['discarded']} dead letters of {name}; {counts['skipped']} skipped",
         {"name": name, **counts},
@@ -183,7 +193,8 @@ def discard(
 def _check(message_ids: list[str] | None, is_selected: bool, most: int) -> None:
     if bool(message_ids) == is_selected:
         raise InvalidArgument(
-            "say which letters: --message-id, or --all, or some of --source, --reason, --from, --to"
+            "say which letters: --message-id, or --all, or some of --source, --reason, --from, "
+            "--to and --filter"
         )
     if message_ids and most:
         raise InvalidArgument("--max: goes with a selection, not with --message-id")
@@ -198,12 +209,49 @@ def _step(most: int) -> int:
 def _sum_up(
     counts: dict[str, int],
     answers: Iterable[replay_pb2.RedriveResponse | replay_pb2.DiscardResponse],
+    progress: _Progress,
 ) -> None:
     for answer in answers:
         for name in counts:
             counts[name] += getattr(answer, name)
+        progress.clear()
         for letter in answer.skipped_letters:
             note(f"skipped {letter.message_id}: {printable(letter.reason)}")
+        progress.show(sum(counts.values()))
+    progress.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How many of the selected letters are done; a line on a terminal, and nothing elsewhere."""
+
+    #: None away from a terminal.
+    total: int | None
+
+    @classmethod
+    def of(
+        cls,
+        remote: Remote,
+        replays: ReopenClient,
+        name: str,
+        message_ids: list[str] | None,
+        most: int,
+        criteria: LetterCriteria,
+    ) -> Self:
+        if message_ids or remote.json or not sys.stderr.isatty():
+            return cls(None)
+        total = sum(one.letters for one in replays.count_letters(name, **criteria))
+        return cls(min(total, most) if most else total)
+
+    def show(self, done: int) -> None:
+        if self.total is not None:
+            sys.stderr.write(f"{done:,} of {self.total:,} dead letters")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.total is not None:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _row(letter: replay_pb2.DeadLetter) -> dict[str, object]:

@@ -100,6 +100,10 @@ def redrive(
     source: Annotated[
         str | None, typer.Option(metavar="SUBSCRIPTION", help="Only what failed on this one.")
     ] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="Only letters that this filter matches."),
+    ] = None,
     message_id: Annotated[
         list[str] | None, typer.Option(help="Only this letter; may be given many times.")
     ] = None,
@@ -118,6 +122,7 @@ def redrive(
         "subscription": subscription,
         "reason": reason,
         "source": source,
+        "filter": filter_,
         "message_ids": message_id,
         "copies": copies or None,
     }

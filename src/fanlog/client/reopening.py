@@ -24,6 +24,8 @@ class LetterCriteria(TypedDict, total=False):
     reason: str
     start_time: Timestamp | datetime
     end_time: Timestamp | datetime
+    #: A filter that matches the letters as they are on the dead letter topic.
+    filter: str
 
 
 class SeekTarget(TypedDict, total=False):
@@ -88,12 +90,14 @@ class ReopenClient:
         for page in self._connection.pages(method, request, reply_type):
             yield from page.letters
 
-    def count_letters(self, subscription: str) -> list[replay_pb2.LetterGroup]:
-        """Give the dead letters of a subscription by where and why they failed, the most first.
+    def count_letters(
+        self, subscription: str, **selection: Unpack[LetterCriteria]
+    ) -> list[replay_pb2.LetterGroup]:
+        """Give the selected dead letters by where and why they failed, the most first.
 
         Those of groups that are too many to tell apart are one without a reason or a source.
         """
-        request = replay_pb2.CountDeadLettersRequest(subscription=subscription)
+        request = replay_pb2.CountDeadLettersRequest(subscription=subscription, **selection)
         groups: dict[tuple[str, str], replay_pb2.LetterGroup] = {}
         method = f"{_SERVICE}/CountDeadLetters"
         for page in self._connection.pages(method, request, replay_pb2.CountDeadLettersResponse):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fanlog import times
@@ -118,6 +118,8 @@ class LetterSelection:
     #: When they became letters: from then on, and before.
     start_ns: int = 0
     end_ns: int | None = None
+    #: A filter of the filter language on the letters as they are; None for any.
+    matches: Callable[[Candidate], bool] | None = None
 
     def has(self, letter: Letter) -> bool:
         time_ns = letter.publish_time_ns
@@ -125,7 +127,9 @@ class LetterSelection:
             return False
         if self.source_subscription not in ("", letter.source_subscription):
             return False
-        return self.reason.casefold() in letter.reason.casefold()
+        if self.reason.casefold() not in letter.reason.casefold():
+            return False
+        return self.matches is None or self.matches(letter.message)
 
 
 @dataclass(slots=True)

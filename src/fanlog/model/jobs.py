@@ -270,6 +270,8 @@ def _one_of(*words: str) -> _Check:
 
 
 _WINDOW: dict[str, _Check] = {"start_time": _time, "end_time": _time}
+#: Of a redrive: what letters are looked for by.
+_SELECTING = frozenset({*_WINDOW, "source", "reason", "filter"})
 _TOPICS: dict[str, _Check] = {"topics": _list_of(_topic), "pattern": _pattern}
 
 #: By kind: arguments that must be there, how each is checked, and the purpose of the job.
@@ -286,6 +288,7 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
             **_WINDOW,
             "reason": _text,
             "source": _subscription,
+            "filter": _filter,
             "message_ids": _list_of(_text),
             "copies": _flag,
         },
@@ -357,6 +360,11 @@ def _check_together(kind: str, found: Mapping[str, Json]) -> None:
             raise InvalidArgument("arguments.revision: there is no schema")
         if "encoding" in found and "schema" not in found:
             raise InvalidArgument("arguments.encoding: there is no schema")
+    if kind == "redrive" and "message_ids" in found and found.keys() & _SELECTING:
+        raise InvalidArgument(
+            "arguments.message_ids: give them, or a selection of source, reason, filter, "
+            "start_time and end_time"
+        )
     if kind == "expire":
         if ("table" in found) != ("before" in found):
             raise InvalidArgument("arguments: give table and before together, or neither of them")

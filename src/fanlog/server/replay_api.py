@@ -18,6 +18,8 @@ from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PartitionId
+from fanlog.routing.filter_compile import compile_filter
+from fanlog.routing.filter_parse import parse
 from fanlog.server import seeking
 from fanlog.server.calls import Call
 from fanlog.server.methods import method, method_with_call
@@ -33,7 +35,7 @@ _LARGE_BYTES = 64 * 1024
 
 #: Requests that settle dead letters; that select some; that have a window of times.
 _Settles = pb.RedriveRequest | pb.DiscardRequest
-_Selects = pb.ListDeadLettersRequest | _Settles
+_Selects = pb.ListDeadLettersRequest | pb.CountDeadLettersRequest | _Settles
 _HasWindow = pb.ReopenRequest | _Selects
 
 
@@ -130,7 +132,7 @@ async def count_dead_letters(
     scope = f"counts of {_scope(name)}"
     page = paging.parse_page(scope, 0, request.page_token)
     after = LetterPlace.parse(page.after) if page.after else None
-    groups, rest, place = await broker.dead_letters.count(name, after)
+    groups, rest, place = await broker.dead_letters.count(name, _read_selection(request), after)
     return pb.CountDeadLettersResponse(
         groups=map(_group_pb, groups),
         rest=rest,
@@ -236,11 +238,13 @@ def _read_ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
 def _read_selection(request: _Selects) -> LetterSelection:
     source = request.source_subscription
     start_ns, end_ns = _read_window(request)
+    tree = parse(request.filter)
     return LetterSelection(
         source and str(names.parse_subscription(source, field="source_subscription")),
         request.reason,
         start_ns,
         end_ns,
+        None if tree is None else compile_filter(tree),
     )
 
 
@@ -252,7 +256,7 @@ def _read_choice(request: _Settles) -> LetterSelection | None:
     if bool(request.message_ids) == is_selected:
         raise InvalidArgument(
             "say which letters: message_ids, or all, or some of source_subscription, reason, "
-            "start_time and end_time"
+            "start_time, end_time and filter"
         )
     if request.message_ids and (request.max_messages or request.page_token):
         raise InvalidArgument("max_messages, page_token: go with a selection, not with message_ids")

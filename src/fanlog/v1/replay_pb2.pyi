@@ -101,7 +101,7 @@ class DeadLetter(_message.Message):
     def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., source_subscription: _Optional[str] = ..., source_topic: _Optional[str] = ..., source_message_id: _Optional[str] = ..., delivery_attempts: _Optional[int] = ..., reason: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
 
 class ListDeadLettersRequest(_message.Message):
-    __slots__ = ("subscription", "source_subscription", "reason", "start_time", "end_time", "page_size", "page_token")
+    __slots__ = ("subscription", "source_subscription", "reason", "start_time", "end_time", "page_size", "page_token", "filter")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +109,7 @@ class ListDeadLettersRequest(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     source_subscription: str
     reason: str
@@ -116,7 +117,8 @@ class ListDeadLettersRequest(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     page_size: int
     page_token: str
-    def __init__(self, subscription: _Optional[str] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    filter: str
+    def __init__(self, subscription: _Optional[str] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class ListDeadLettersResponse(_message.Message):
     __slots__ = ("letters", "next_page_token")
@@ -127,7 +129,7 @@ class ListDeadLettersResponse(_message.Message):
     def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveRequest(_message.Message):
-    __slots__ = ("subscription", "message_ids", "request_id", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token", "copies")
+    __slots__ = ("subscription", "message_ids", "request_id", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token", "copies", "filter")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +141,7 @@ class RedriveRequest(_message.Message):
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     request_id: str
@@ -150,7 +153,8 @@ class RedriveRequest(_message.Message):
     max_messages: int
     page_token: str
     copies: bool
-    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ..., copies: _Optional[bool] = ...) -> None: ...
+    filter: str
+    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ..., copies: _Optional[bool] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class RedriveResponse(_message.Message):
     __slots__ = ("reopened", "copied", "skipped", "skipped_letters", "next_page_token")
@@ -175,7 +179,7 @@ class SkippedLetter(_message.Message):
     def __init__(self, message_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DiscardRequest(_message.Message):
-    __slots__ = ("subscription", "message_ids", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token")
+    __slots__ = ("subscription", "message_ids", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token", "filter")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +189,7 @@ class DiscardRequest(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     all: bool
@@ -194,7 +199,8 @@ class DiscardRequest(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     max_messages: int
     page_token: str
-    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    filter: str
+    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class DiscardResponse(_message.Message):
     __slots__ = ("discarded", "skipped", "skipped_letters", "next_page_token")
@@ -209,12 +215,22 @@ class DiscardResponse(_message.Message):
     def __init__(self, discarded: _Optional[int] = ..., skipped: _Optional[int] = ..., skipped_letters: _Optional[_Iterable[_Union[SkippedLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class CountDeadLettersRequest(_message.Message):
-    __slots__ = ("subscription", "page_token")
+    __slots__ = ("subscription", "page_token", "source_subscription", "reason", "start_time", "end_time", "filter")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     page_token: str
-    def __init__(self, subscription: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+    source_subscription: str
+    reason: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    filter: str
+    def __init__(self, subscription: _Optional[str] = ..., page_token: _Optional[str] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class CountDeadLettersResponse(_message.Message):
     __slots__ = ("groups", "rest", "next_page_token")

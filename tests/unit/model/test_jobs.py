@@ -166,6 +166,12 @@ class TestArguments:
                 {"topic": "orders", "path": "/x", "format": "xml"},
                 "there are parquet, json",
             ),
+            (
+                "redrive",
+                {"subscription": "sub", "message_ids": ["1"], "filter": "attributes:a"},
+                "arguments.message_ids: give them, or a selection",
+            ),
+            ("redrive", {"subscription": "sub", "filter": "a ="}, "arguments.filter: "),
             ("expire", {"table": "x"}, "give table and before together"),
             ("expire", {"before": "2026-11-16T09:30:00Z"}, "give table and before together"),
             (

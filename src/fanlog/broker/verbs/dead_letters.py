@@ -96,15 +96,15 @@ class DeadLetters:
         return [found.letter for found in step.take()], next_place
 
     async def count(
-        self, name: str, after: LetterPlace | None
+        self, name: str, selection: LetterSelection, after: LetterPlace | None
     ) -> tuple[list[LetterGroup], int, LetterPlace | None]:
-        """Letters that are not acknowledged, by where and why they failed, the most first.
+        """Selected letters that are not acknowledged, by where and why they failed, the most first.
 
         Of so many of them; the letters of groups that are too many, counted, and where to go on.
         """
         groups: dict[tuple[str, str], LetterGroup] = {}
         rest, next_place = 0, None
-        async with aclosing(self._search.scan(name, LetterSelection(), after)) as scan:
+        async with aclosing(self._search.scan(name, selection, after)) as scan:
             async for found, place in scan:
                 if found is None:
                     next_place = place

@@ -35,6 +35,9 @@ from fanlog.log.batch import Batch
 from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
+#: Letters of one batch that are judged before other tasks may run.
+STEP = 256
+
 #: Partition and offset of a message.
 Id = tuple[PartitionId, Offset]
 
@@ -65,7 +68,7 @@ class LetterSearch:
         # Judged first: messages that the filter leaves out are none of this subscription's.
         await self._shares.judge_all(name)
         place = after or LetterPlace(self._store.last_sequence)
-        seen = 0
+        seen = steps = 0
         for partition in sorted(s.partition for s in self._ledger.hard.shares_of(subscription)):
             if place.partition is not None and partition < place.partition:
                 continue
@@ -82,6 +85,10 @@ class LetterSearch:
                     seen += 1
                     if selection.has(one.letter):
                         yield one, place
+                    elif seen - steps >= STEP:
+                        # A filter may read the data of each.
+                        steps = seen
+                        await asyncio.sleep(0)
                 offset = found[0].base_offset + found[0].count
                 if isinstance(found[0], Batch) and found[0].sequence > place.sequence:
                     break
@@ -106,7 +113,8 @@ class LetterSearch:
         self, partition: PartitionId, batch: Batch, offset: Offset, *, is_leased: bool = False
     ) -> Found:
         index, seal = offset - batch.base_offset, batch.seal
-        [message] = self._candidates(batch, index, index + 1, "", EVERYTHING)
+        topic = self._ledger.hard.catalog.topic_name_of(batch.partition).rpartition("/")[2]
+        [message] = self._candidates(batch, index, index + 1, topic, EVERYTHING)
         letter = Letter(
             partition,
             offset,

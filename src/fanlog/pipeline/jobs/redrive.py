@@ -39,6 +39,8 @@ def letters(messages: DataFrame, arguments: Arguments) -> DataFrame:
             (said[attributes.LETTER_SUBSCRIPTION] == name)
             & (said[attributes.LETTER_PROJECT] == project)
         )
+    if "filter" in arguments:
+        chosen = history.where_matching(chosen, arguments["filter"])
     return chosen
 
 

@@ -282,7 +282,12 @@ _COUNT = integer(0, 2**53)
 _OFFSET = integer(0, limits.OFFSET_MAX)
 _WINDOW: dict[str, JsonSchema] = {"start_time": TIMESTAMP, "end_time": TIMESTAMP}
 #: Which dead letters are meant.
-CRITERIA: dict[str, JsonSchema] = {"source_subscription": STRING, "reason": STRING, **_WINDOW}
+CRITERIA: dict[str, JsonSchema] = {
+    "source_subscription": STRING,
+    "reason": STRING,
+    "filter": STRING,
+    **_WINDOW,
+}
 _OFFSETS = {"partition": integer(1, 2**32 - 1), "start": _OFFSET, "end": _OFFSET, "bitmap": BASE64}
 REOPEN: dict[str, JsonSchema] = {
     **_WINDOW,
