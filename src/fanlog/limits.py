@@ -250,6 +250,24 @@ ROWS_LOOKED_AT_S = 5.0
 #: Projects that a server names.
 PROJECTS_SHOWN_MAX = 100
 
+# Pipelines.
+#: Pipelines that a server knows.
+PIPELINES_MAX = 100
+#: How often one says that it is there; it is missed after the second, and shown for the third.
+PIPELINE_REPORT_S = 5.0
+PIPELINE_MISSED_S = 20.0
+PIPELINE_KEPT_S = 10 * MINUTE_S
+#: Flows of one, and characters of the reason why one failed.
+PIPELINE_FLOWS_MAX = 50
+PIPELINE_ERROR_LENGTH_MAX = 2_000
+
+# The lake's tables, for whoever looks.
+#: They are looked at again after so long.
+LAKE_TABLES_LOOKED_AT_S = 10.0
+#: Places in damaged files that are named, and files of a table that are.
+DAMAGE_SHOWN_MAX = 100
+LAKE_FILES_SHOWN_MAX = 5
+
 # Problems.
 PROBLEMS_SHOWN_MAX = 1_000
 #: A subscription stalls when messages wait and it has not acknowledged for so long.

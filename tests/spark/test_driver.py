@@ -132,7 +132,7 @@ def test_a_job_whose_processes_die_is_done_again(tmp_path, monkeypatch, crashes)
 def test_a_pipeline_ends_when_spark_is_gone_and_not_when_a_flow_fails(tmp_path, is_alive):
     ends: list[str] = []
     context = context_on(StubDriver(is_alive), tmp_path)
-    pipeline = Pipeline(context, tmp_path, on_lost=lambda: ends.append("now"))
+    pipeline = Pipeline(context, tmp_path, master="local[2]", on_lost=lambda: ends.append("now"))
     pipeline._flow_failed("archive", "the lake is full")
     assert pipeline.is_lost is not is_alive
     assert ends == ([] if is_alive else ["now"])

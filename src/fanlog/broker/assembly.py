@@ -57,6 +57,7 @@ from fanlog.broker.server_secrets import SECRET_BYTES, ServerSecrets
 from fanlog.broker.spool import MemorySpool, Spool
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tenure import Always, Tenure
+from fanlog.broker.tiering.table_looks import LookAtTables, TableLooks
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger, TakeReady
@@ -78,6 +79,7 @@ from fanlog.broker.verbs.live import Live
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.pipelines import Pipelines
 from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.rates import RecentRates
 from fanlog.broker.verbs.reopening import Reopening
@@ -161,6 +163,7 @@ def build_broker(
     new_token: Callable[[], str] = _random_token,
     new_generations: Callable[[Ledger], Generations] = Generations,
     new_tiers: Callable[[Ledger], Tiers] | None = None,
+    look_at_tables: LookAtTables | None = None,
     outcome_body: Callable[[bytes], Body] | None = None,
     new_tracing: Callable[[Ledger], Tracing] | None = None,
     tenure: Tenure | None = None,
@@ -182,6 +185,7 @@ def build_broker(
         new_stage_id: Names a stage; no two are ever the same.
         new_secret, new_token: Chance that nobody can guess, as bytes and as text.
         new_tiers: The tiers of a log with a lake.
+        look_at_tables: Looks at the tables of that lake, and blocks.
         outcome_body: Makes a message of data; without it, no outcomes are told.
         new_tracing: The spans of messages; without it, nothing is traced.
         tenure: Whether the broker may deliver just now; without it, always.
@@ -284,6 +288,7 @@ def build_broker(
 
     # What is looked at only while somebody asks.
     movers = Movers()
+    pipelines = Pipelines(ledger, clock)
     around = node or NoNode()
     survey = Survey(ledger, store, clock, metrics, feeds, movers, exports, pressure)
     server = ServerLook(ledger, store, metrics, tiers, settings.disk_reserve_bytes)
@@ -295,7 +300,7 @@ def build_broker(
     rates = RecentRates(ledger, clock, metrics)
     live = Live(
         *(ledger, store, clock, metrics, access, tiers, pressure),
-        *(survey, findings, rates, around),
+        *(survey, findings, rates, around, pipelines),
     )
 
     return Broker(
@@ -316,6 +321,7 @@ def build_broker(
         numbering=Numbering(ledger, clock, metrics, gaps),
         publish_rates=publish_rates,
         tiers=tiers,
+        lake_tables=TableLooks(clock, look_at_tables),
         spare=spare,
         retention=retention,
         room=room,
@@ -334,6 +340,7 @@ def build_broker(
         iam=Iam(ledger),
         log_reads=LogReads(ledger, store, access, tiers),
         jobs=Jobs(ledger, clock, topics, subscriptions, quotas),
+        pipelines=pipelines,
         exports=exports,
         sink=sink,
         reopening=Reopening(ledger, clock, metrics, access, decisions, generations),

@@ -51,6 +51,7 @@ from fanlog.broker.retention.spare import Spare
 from fanlog.broker.schemas.decoding import Decoding
 from fanlog.broker.server_secrets import ServerSecrets
 from fanlog.broker.sweeper import Sweeper
+from fanlog.broker.tiering.table_looks import TableLooks
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
 from fanlog.broker.tracing import Tracing
 from fanlog.broker.transaction import Ledger, Transaction
@@ -71,6 +72,7 @@ from fanlog.broker.verbs.live import Live
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.numbering import Numbering
 from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.pipelines import Pipelines
 from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
@@ -136,6 +138,7 @@ class Broker:
     publish_rates: PublishRates
     # Retention and tiers.
     tiers: Tiers
+    lake_tables: TableLooks
     spare: Spare
     retention: Retention
     room: Room
@@ -154,6 +157,7 @@ class Broker:
     accounts: Accounts
     log_reads: LogReads
     jobs: Jobs
+    pipelines: Pipelines
     exports: Exports
     sink: Sink
     reopening: Reopening

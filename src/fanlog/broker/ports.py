@@ -131,6 +131,10 @@ def deny_no_forward(_hard: HardState, _topic: str) -> str:
 class Cluster(Protocol):
     """The cluster that this broker's process is a node of."""
 
+    @property
+    def name(self) -> str:
+        """Of the cluster; empty for a server that is alone."""
+
     async def describe(self) -> ClusterState:
         """Raises FailedPrecondition: This server is alone."""
 
@@ -147,6 +151,8 @@ class Cluster(Protocol):
 
 class NoCluster:
     """The `Cluster` of a broker that is alone."""
+
+    name = ""
 
     async def describe(self) -> ClusterState:
         raise FailedPrecondition(_ALONE)

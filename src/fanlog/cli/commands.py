@@ -32,6 +32,7 @@ from fanlog.cli import (
     top,
     topics,
     up,
+    workers,
 )
 from fanlog.cli.groups import add_command
 from fanlog.cli.root import new_app
@@ -60,6 +61,7 @@ app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(alerts.app, name="alert")
+jobs.app.command("workers")(workers.workers)
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(outbox.app, name="outbox")

@@ -29,6 +29,36 @@ def describe(endpoint: options.Endpoint = None, json: options.AsJson = False) ->
 
 
 @app.command()
+def tables(endpoint: options.Endpoint = None, json: options.AsJson = False) -> None:
+    """Show the tables of the lake, and how many files they have and how large."""
+    with options.connect(endpoint) as client:
+        found = client.call(
+            "fanlog.v1.Lake/ListTables",
+            lake_pb2.ListTablesRequest(),
+            lake_pb2.ListTablesResponse,
+            timeout_s=TIMEOUT_S,
+        )
+    output = Output(is_json=json)
+    if json:
+        for one in found.tables:
+            output.line(resource(one))
+        return
+    rows = [
+        {
+            "table": one.name,
+            "rows": one.rows,
+            "files": one.files,
+            "small": one.small_files,
+            "bytes": one.bytes,
+            "largest": max((file.bytes for file in one.largest), default=0),
+            "trouble": one.trouble,
+        }
+        for one in found.tables
+    ]
+    output.rows(list(rows[0]), rows)
+
+
+@app.command()
 def accept(
     yes: Annotated[
         bool, typer.Option("--yes", help="Give it up. Without this, only say what would be lost.")

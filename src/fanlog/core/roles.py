@@ -57,6 +57,7 @@ OWN: Final[Mapping[str, str]] = {
     "fanlog.lake.maintain": "have files of the lake merged, and old messages let go of",
     "fanlog.log.reportArchived": "report how far the archive has come",
     "fanlog.metrics.get": "read the metrics",
+    "fanlog.pipelines.list": "see the pipelines that work for the server",
     "fanlog.policies.get": "see the policy of a project or of the server",
     "fanlog.policies.set": "change the policy of a project or of the server",
     "fanlog.schedules.create": "make a schedule in a project",

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from fanlog.client.log import LogClient
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
 from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
+from fanlog.model.pipelines import PipelineReport
 from fanlog.pipeline.caretaker import Caretaker
 from fanlog.pipeline.child_processes import end_children
 from fanlog.pipeline.context import Context
@@ -27,6 +29,7 @@ from fanlog.pipeline.flows.archive import ArchiveFlow
 from fanlog.pipeline.flows.dead_letters import DeadLetterFlow
 from fanlog.pipeline.flows.flow import Flow
 from fanlog.pipeline.flows.stats import StatsFlow
+from fanlog.pipeline.heartbeat import Heartbeat
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.session import is_server, join_server, shown, start_session
 from fanlog.pipeline.worker import Worker
@@ -71,6 +74,7 @@ class Pipeline:
         context: Context,
         state_dir: Path,
         *,
+        master: str,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._context = context
@@ -93,12 +97,17 @@ class Pipeline:
                 ("stats", stats.start),
             )
         ]
-        name = f"{socket.gethostname()}-{os.getpid()}"
-        self._worker = Worker(lambda: Client(context.endpoint), kinds.runners(context), name=name)
+        self._name = f"{socket.gethostname()}-{os.getpid()}"
+        self._master = master
+        self._started_s = time.time()
+        self._worker = Worker(
+            lambda: Client(context.endpoint), kinds.runners(context), name=self._name
+        )
         self._caretaker = Caretaker(lambda: Client(context.endpoint), now=time.time)
+        self._heartbeat = Heartbeat(lambda: Client(context.endpoint), self._report)
         self._threads = [
             threading.Thread(target=one.run, name=type(one).__name__.lower(), daemon=True)
-            for one in (self._worker, self._caretaker)
+            for one in (self._worker, self._caretaker, self._heartbeat)
         ]
 
     def start(self) -> None:
@@ -108,12 +117,25 @@ class Pipeline:
             thread.start()
 
     def stop(self) -> None:
+        self._heartbeat.stop()
         self._caretaker.stop()
         self._worker.stop()
         for flow in self.flows:
             flow.stop()
         for thread in self._threads:
             thread.join(30.0)
+
+    def _report(self) -> PipelineReport:
+        return PipelineReport(
+            name=self._name,
+            version=version("fanlog"),
+            spark_version=self._context.spark.version,
+            master=self._master,
+            parallelism=self._context.parallelism,
+            started_s=self._started_s,
+            flows=tuple(flow.report() for flow in self.flows),
+            job=self._worker.job,
+        )
 
     def _flow_failed(self, _name: str, _error: str) -> None:
         if not self._context.driver.is_alive():
@@ -202,7 +224,9 @@ def _run(
     context = Context(
         spark=spark, endpoint=settings.endpoint, location=location, reach=settings.reach
     )
-    pipeline = Pipeline(context, settings.state_dir, on_lost=stopping.asked.set)
+    pipeline = Pipeline(
+        context, settings.state_dir, master=shown(settings.master), on_lost=stopping.asked.set
+    )
     pipeline.start()
     say(
         f"fanlog pipeline ready in {time.monotonic() - began_s:.1f} s: Spark {spark.version} on "

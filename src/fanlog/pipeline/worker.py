@@ -58,6 +58,12 @@ class Worker:
         #: Messages on the topic of jobs that were none.
         self.malformed = 0
 
+    @property
+    def job(self) -> str:
+        """Full name of the job under way; empty for none."""
+        work = self._work
+        return "" if work is None else work.name
+
     def stop(self) -> None:
         """End after the present job, which is asked to stop; another worker will take it up."""
         self._stopping.set()

@@ -43,6 +43,10 @@ class ClusterView:
         self._node = node
         self._clock = clock
 
+    @property
+    def name(self) -> str:
+        return self._name
+
     async def describe(self) -> ClusterState:
         node, standing = self._node, self._node.standing
         owner = node.known_owner.card

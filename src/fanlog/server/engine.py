@@ -10,6 +10,7 @@ from pathlib import Path
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
+from fanlog.broker.tiering.table_looks import LookAtTables
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
@@ -70,6 +71,15 @@ def new_tiers(config: Config, store: Log, clock: Clock) -> Callable[[Ledger], Ti
     from fanlog.server import tiering
 
     return tiering.new_tiers(store, clock, config)
+
+
+def look_at_tables(config: Config) -> LookAtTables | None:
+    """Looks at the tables of the lake, where there is one."""
+    if not config.lake:
+        return None
+    from fanlog.server import tiering
+
+    return tiering.look_at_tables(config)
 
 
 def spare_bytes_max(config: Config) -> int:

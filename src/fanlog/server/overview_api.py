@@ -130,6 +130,7 @@ async def get_server(broker: Broker, _: pb.GetServerRequest, call: Call) -> pb.S
         region=broker.rules.region,
         message_bytes_max=broker.message_bytes_max,
         projects=_projects(broker, call.caller),
+        cluster=broker.cluster.name,
     )
 
 
@@ -261,6 +262,11 @@ def _fill_server(server: pb.LiveServer, sample: Sample) -> None:
     server.topics, server.subscriptions = sample.catalog.topics, sample.catalog.subscriptions
     server.snapshots, server.schemas = sample.catalog.snapshots, sample.catalog.schemas
     server.schedules = sample.schedules
+    present = [one.report for one in sample.pipelines if not one.is_missed]
+    flows = [flow for report in present for flow in report.flows]
+    server.pipelines.pipelines, server.pipelines.flows = len(present), len(flows)
+    server.pipelines.failing = sum(flow.state == "RESTING" for flow in flows)
+    server.pipelines.missed = len(sample.pipelines) - len(present)
 
 
 def _live_topic_pb(one: TopicSample) -> pb.LiveTopic:

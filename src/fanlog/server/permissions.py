@@ -378,6 +378,8 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Jobs.CancelJob": _job_named("fanlog.jobs.cancel"),
     "fanlog.v1.Jobs.DeleteJob": _job_named("fanlog.jobs.delete"),
     "fanlog.v1.Jobs.ReportJob": (on_server("fanlog.jobs.work"),),
+    "fanlog.v1.Pipelines.ListPipelines": (on_server("fanlog.pipelines.list"),),
+    "fanlog.v1.Pipelines.ReportPipeline": (on_server("fanlog.jobs.work"),),
     "fanlog.v1.Alerts.CreateAlert": custom(
         f"fanlog.alerts.create, {GET_SUBSCRIPTION}, {METRICS}",
         "the project of `parent`; the subscription of `alert`; without one, the server",
@@ -404,6 +406,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Cluster.DescribeCluster": (on_server("fanlog.cluster.get"),),
     "fanlog.v1.Cluster.MoveCluster": (on_server("fanlog.cluster.move"),),
     "fanlog.v1.Lake.GetLake": (on_server("fanlog.lake.get"),),
+    "fanlog.v1.Lake.ListTables": (on_server("fanlog.lake.get"),),
     "fanlog.v1.Lake.AcceptLoss": (on_server("fanlog.lake.acceptLoss"),),
     "fanlog.v1.Log.GetOffsets": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.GetRanges": custom(READ_LOG, "what `selection` names", _selected),

@@ -117,6 +117,7 @@ class Shard:
             spool=staged,
             seal_keys=keys,
             new_tiers=engine.new_tiers(config, store, clock),
+            look_at_tables=engine.look_at_tables(config),
             outcome_body=None if config.outcomes == "off" else _outcome_body,
             new_tracing=None if spans is None else partial(_new_tracing, config, clock, spans),
             node=ServerNode(config, counts),

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from fanlog.broker.clock import Clock
 from fanlog.broker.tiering.lake_tiers import LakeTiers
+from fanlog.broker.tiering.table_looks import LookAtTables
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
+from fanlog.lake import table_looks
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
 from fanlog.lake.tiered import TieredLog
@@ -22,6 +24,12 @@ def tiered(hot: Log, config: Config) -> TieredLog:
         LakeError: The address is none.
     """
     return TieredLog(hot, ColdReader(Location.parse(config.lake)))
+
+
+def look_at_tables(config: Config) -> LookAtTables:
+    """Looks at the tables of the lake."""
+    location = Location.parse(config.lake)
+    return lambda: table_looks.look(location)
 
 
 def new_tiers(store: Log, clock: Clock, config: Config) -> Callable[[Ledger], Tiers]:

@@ -22,27 +22,36 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x66\x61nlog/v1/lake.proto\x12\tfanlog.v1\"\x10\n\x0eGetLakeRequest\"a\n\nLakeStatus\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\r\n\x05\x61larm\x18\x03 \x01(\t\x12\x19\n\x11\x61rchived_sequence\x18\x04 \x01(\x03\x12\x10\n\x08sequence\x18\x05 \x01(\x03\"$\n\x11\x41\x63\x63\x65ptLossRequest\x12\x0f\n\x07\x63onfirm\x18\x01 \x01(\x08\"\xa9\x01\n\x12\x41\x63\x63\x65ptLossResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x15\n\rknown_lake_id\x18\x02 \x01(\t\x12\x0f\n\x07lake_id\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x10\n\x08messages\x18\x05 \x01(\x03\x12\x0f\n\x07leaving\x18\x06 \x01(\x03\x12$\n\x06losses\x18\x07 \x03(\x0b\x32\x14.fanlog.v1.TopicLoss\"\x85\x01\n\tTopicLoss\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x03\x12\x10\n\x08messages\x18\x03 \x01(\x03\x12\x0f\n\x07leaving\x18\x04 \x01(\x03\x12\r\n\x05start\x18\x05 \x01(\x03\x12$\n\x06ranges\x18\x06 \x03(\x0b\x32\x14.fanlog.v1.LostRange\"\'\n\tLostRange\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\x32\x8e\x01\n\x04Lake\x12;\n\x07GetLake\x12\x19.fanlog.v1.GetLakeRequest\x1a\x15.fanlog.v1.LakeStatus\x12I\n\nAcceptLoss\x12\x1c.fanlog.v1.AcceptLossRequest\x1a\x1d.fanlog.v1.AcceptLossResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14\x66\x61nlog/v1/lake.proto\x12\tfanlog.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x10\n\x0eGetLakeRequest\"\xa1\x01\n\nLakeStatus\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\r\n\x05\x61larm\x18\x03 \x01(\t\x12\x19\n\x11\x61rchived_sequence\x18\x04 \x01(\x03\x12\x10\n\x08sequence\x18\x05 \x01(\x03\x12\x0f\n\x07\x64\x61maged\x18\x06 \x03(\t\x12\x16\n\x0e\x64\x61maged_places\x18\x07 \x01(\x03\x12\x15\n\rlost_messages\x18\x08 \x01(\x03\"\x13\n\x11ListTablesRequest\"i\n\x12ListTablesResponse\x12$\n\x06tables\x18\x01 \x03(\x0b\x32\x14.fanlog.v1.LakeTable\x12-\n\tlook_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xc9\x01\n\tLakeTable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\r\n\x05\x66iles\x18\x04 \x01(\x03\x12\r\n\x05\x62ytes\x18\x05 \x01(\x03\x12\x13\n\x0bsmall_files\x18\x06 \x01(\x03\x12$\n\x07largest\x18\x07 \x03(\x0b\x32\x13.fanlog.v1.LakeFile\x12%\n\x08smallest\x18\x08 \x03(\x0b\x32\x13.fanlog.v1.LakeFile\x12\x0f\n\x07trouble\x18\t \x01(\t\"5\n\x08LakeFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\"$\n\x11\x41\x63\x63\x65ptLossRequest\x12\x0f\n\x07\x63onfirm\x18\x01 \x01(\x08\"\xa9\x01\n\x12\x41\x63\x63\x65ptLossResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x15\n\rknown_lake_id\x18\x02 \x01(\t\x12\x0f\n\x07lake_id\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12\x10\n\x08messages\x18\x05 \x01(\x03\x12\x0f\n\x07leaving\x18\x06 \x01(\x03\x12$\n\x06losses\x18\x07 \x03(\x0b\x32\x14.fanlog.v1.TopicLoss\"\x85\x01\n\tTopicLoss\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x03\x12\x10\n\x08messages\x18\x03 \x01(\x03\x12\x0f\n\x07leaving\x18\x04 \x01(\x03\x12\r\n\x05start\x18\x05 \x01(\x03\x12$\n\x06ranges\x18\x06 \x03(\x0b\x32\x14.fanlog.v1.LostRange\"\'\n\tLostRange\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x03\x32\xd9\x01\n\x04Lake\x12;\n\x07GetLake\x12\x19.fanlog.v1.GetLakeRequest\x1a\x15.fanlog.v1.LakeStatus\x12I\n\nListTables\x12\x1c.fanlog.v1.ListTablesRequest\x1a\x1d.fanlog.v1.ListTablesResponse\x12I\n\nAcceptLoss\x12\x1c.fanlog.v1.AcceptLossRequest\x1a\x1d.fanlog.v1.AcceptLossResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fanlog.v1.lake_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETLAKEREQUEST']._serialized_start=35
-  _globals['_GETLAKEREQUEST']._serialized_end=51
-  _globals['_LAKESTATUS']._serialized_start=53
-  _globals['_LAKESTATUS']._serialized_end=150
-  _globals['_ACCEPTLOSSREQUEST']._serialized_start=152
-  _globals['_ACCEPTLOSSREQUEST']._serialized_end=188
-  _globals['_ACCEPTLOSSRESPONSE']._serialized_start=191
-  _globals['_ACCEPTLOSSRESPONSE']._serialized_end=360
-  _globals['_TOPICLOSS']._serialized_start=363
-  _globals['_TOPICLOSS']._serialized_end=496
-  _globals['_LOSTRANGE']._serialized_start=498
-  _globals['_LOSTRANGE']._serialized_end=537
-  _globals['_LAKE']._serialized_start=540
-  _globals['_LAKE']._serialized_end=682
+  _globals['_GETLAKEREQUEST']._serialized_start=68
+  _globals['_GETLAKEREQUEST']._serialized_end=84
+  _globals['_LAKESTATUS']._serialized_start=87
+  _globals['_LAKESTATUS']._serialized_end=248
+  _globals['_LISTTABLESREQUEST']._serialized_start=250
+  _globals['_LISTTABLESREQUEST']._serialized_end=269
+  _globals['_LISTTABLESRESPONSE']._serialized_start=271
+  _globals['_LISTTABLESRESPONSE']._serialized_end=376
+  _globals['_LAKETABLE']._serialized_start=379
+  _globals['_LAKETABLE']._serialized_end=580
+  _globals['_LAKEFILE']._serialized_start=582
+  _globals['_LAKEFILE']._serialized_end=635
+  _globals['_ACCEPTLOSSREQUEST']._serialized_start=637
+  _globals['_ACCEPTLOSSREQUEST']._serialized_end=673
+  _globals['_ACCEPTLOSSRESPONSE']._serialized_start=676
+  _globals['_ACCEPTLOSSRESPONSE']._serialized_end=845
+  _globals['_TOPICLOSS']._serialized_start=848
+  _globals['_TOPICLOSS']._serialized_end=981
+  _globals['_LOSTRANGE']._serialized_start=983
+  _globals['_LOSTRANGE']._serialized_end=1022
+  _globals['_LAKE']._serialized_start=1025
+  _globals['_LAKE']._serialized_end=1242
 # @@protoc_insertion_point(module_scope)

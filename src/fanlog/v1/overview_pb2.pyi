@@ -39,7 +39,7 @@ class LiveSample(_message.Message):
     def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., server: _Optional[_Union[LiveServer, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[LiveTopic, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[LiveSubscription, _Mapping]]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., problem_count: _Optional[int] = ..., has_rates: _Optional[bool] = ...) -> None: ...
 
 class LiveServer(_message.Message):
-    __slots__ = ("rates", "backlog", "disk", "lake", "jobs", "node", "topics", "subscriptions", "snapshots", "schemas", "schedules")
+    __slots__ = ("rates", "backlog", "disk", "lake", "jobs", "node", "topics", "subscriptions", "snapshots", "schemas", "schedules", "pipelines")
     RATES_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_FIELD_NUMBER: _ClassVar[int]
     DISK_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class LiveServer(_message.Message):
     SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
     SCHEMAS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    PIPELINES_FIELD_NUMBER: _ClassVar[int]
     rates: LiveRates
     backlog: LiveBacklog
     disk: LiveDisk
@@ -62,7 +63,8 @@ class LiveServer(_message.Message):
     snapshots: int
     schemas: int
     schedules: int
-    def __init__(self, rates: _Optional[_Union[LiveRates, _Mapping]] = ..., backlog: _Optional[_Union[LiveBacklog, _Mapping]] = ..., disk: _Optional[_Union[LiveDisk, _Mapping]] = ..., lake: _Optional[_Union[LiveLake, _Mapping]] = ..., jobs: _Optional[_Union[LiveJobs, _Mapping]] = ..., node: _Optional[_Union[LiveNode, _Mapping]] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., snapshots: _Optional[int] = ..., schemas: _Optional[int] = ..., schedules: _Optional[int] = ...) -> None: ...
+    pipelines: LivePipelines
+    def __init__(self, rates: _Optional[_Union[LiveRates, _Mapping]] = ..., backlog: _Optional[_Union[LiveBacklog, _Mapping]] = ..., disk: _Optional[_Union[LiveDisk, _Mapping]] = ..., lake: _Optional[_Union[LiveLake, _Mapping]] = ..., jobs: _Optional[_Union[LiveJobs, _Mapping]] = ..., node: _Optional[_Union[LiveNode, _Mapping]] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., snapshots: _Optional[int] = ..., schemas: _Optional[int] = ..., schedules: _Optional[int] = ..., pipelines: _Optional[_Union[LivePipelines, _Mapping]] = ...) -> None: ...
 
 class LiveRates(_message.Message):
     __slots__ = ("published", "published_bytes", "delivered", "acknowledged", "failed", "dead_lettered", "commits", "calls", "refused")
@@ -135,6 +137,18 @@ class LiveJobs(_message.Message):
     waiting: int
     running: int
     def __init__(self, waiting: _Optional[int] = ..., running: _Optional[int] = ...) -> None: ...
+
+class LivePipelines(_message.Message):
+    __slots__ = ("pipelines", "flows", "failing", "missed")
+    PIPELINES_FIELD_NUMBER: _ClassVar[int]
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    FAILING_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    pipelines: int
+    flows: int
+    failing: int
+    missed: int
+    def __init__(self, pipelines: _Optional[int] = ..., flows: _Optional[int] = ..., failing: _Optional[int] = ..., missed: _Optional[int] = ...) -> None: ...
 
 class LiveNode(_message.Message):
     __slots__ = ("cpu", "memory_bytes", "loop_lag", "grpc_connections", "http_connections", "streams", "watchers")
@@ -335,7 +349,7 @@ class GetServerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerDescription(_message.Message):
-    __slots__ = ("version", "server_id", "start_time", "project", "auth", "in_memory", "lake_uri", "region", "message_bytes_max", "projects")
+    __slots__ = ("version", "server_id", "start_time", "project", "auth", "in_memory", "lake_uri", "region", "message_bytes_max", "projects", "cluster")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +360,7 @@ class ServerDescription(_message.Message):
     REGION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     PROJECTS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
     version: str
     server_id: str
     start_time: _timestamp_pb2.Timestamp
@@ -356,4 +371,5 @@ class ServerDescription(_message.Message):
     region: str
     message_bytes_max: int
     projects: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., server_id: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., project: _Optional[str] = ..., auth: _Optional[str] = ..., in_memory: _Optional[bool] = ..., lake_uri: _Optional[str] = ..., region: _Optional[str] = ..., message_bytes_max: _Optional[int] = ..., projects: _Optional[_Iterable[str]] = ...) -> None: ...
+    cluster: str
+    def __init__(self, version: _Optional[str] = ..., server_id: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., project: _Optional[str] = ..., auth: _Optional[str] = ..., in_memory: _Optional[bool] = ..., lake_uri: _Optional[str] = ..., region: _Optional[str] = ..., message_bytes_max: _Optional[int] = ..., projects: _Optional[_Iterable[str]] = ..., cluster: _Optional[str] = ...) -> None: ...

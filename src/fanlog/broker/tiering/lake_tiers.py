@@ -120,6 +120,10 @@ class LakeTiers(LakeBeliefs):
         record = self._ledger.hard.archived.get(partition)
         return self.start(partition) if record is None else record.end
 
+    @property
+    def damaged(self) -> Sequence[str]:
+        return [_unreadable(one) for one in self._damage.values()]
+
     def keeps(self, topic: Topic) -> bool:
         return topic.is_archived
 

@@ -73,6 +73,10 @@ class Tiers(Protocol):
     def alarm(self) -> str:
         """Why the lake cannot be relied on, in a sentence; empty when it can."""
 
+    @property
+    def damaged(self) -> Sequence[str]:
+        """Places that could not be read although they should be there, a sentence each."""
+
     def keeps(self, topic: Topic) -> bool:
         """Whether a topic without a retention of its own is kept, in the lake."""
 
@@ -118,6 +122,7 @@ class NoTiers:
     lake_uri = ""
     lake_id = ""
     archived_sequence = 0
+    damaged: Sequence[str] = ()
     alarm = ""
 
     def __init__(self, store: Log) -> None:

@@ -23,12 +23,14 @@ from fanlog.broker.pressure.pressure import Pressure
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.findings import Findings
+from fanlog.broker.verbs.pipelines import Pipelines
 from fanlog.broker.verbs.rates import RecentRates
 from fanlog.broker.verbs.survey import Reads, Sums, Survey, Surveyed
 from fanlog.core.catalog import CatalogStats
 from fanlog.core.problems import Problem
 from fanlog.errors import FanlogError, Internal, ResourceExhausted, Unavailable
 from fanlog.log.api import Log, LogStats
+from fanlog.model.pipelines import PipelineView
 from fanlog.model.resources import Subscription
 
 log = logging.getLogger("fanlog.broker")
@@ -98,6 +100,7 @@ class Sample:
     watchers: int
     catalog: CatalogStats
     schedules: int
+    pipelines: Sequence[PipelineView]
     topics: Mapping[str, TopicSample]
     subscriptions: Mapping[str, SubscriptionSample]
     problems: Sequence[Problem]
@@ -155,6 +158,7 @@ class Live:
     _findings: Findings
     _rates: RecentRates
     _node: Node
+    _pipelines: Pipelines
     _watchers: dict[Watcher, None] = field(default_factory=dict)
     _named: Counter[str] = field(default_factory=Counter)
 
@@ -297,6 +301,7 @@ class Live:
             watchers=len(self._watchers),
             catalog=self._ledger.hard.catalog.stats(),
             schedules=len(self._ledger.hard.schedules),
+            pipelines=self._pipelines.known(),
             topics=topics,
             subscriptions=subscriptions,
             problems=self._findings.known(),

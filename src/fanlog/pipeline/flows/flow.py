@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from fanlog import times
+from fanlog.model.pipelines import FlowReport
 from fanlog.pipeline.spark_errors import cause_of
 
 if TYPE_CHECKING:
@@ -74,11 +77,13 @@ class Flow:
         *,
         on_failure: Callable[[str, str], None] = lambda _name, _error: None,
         monotonic: Callable[[], float],
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self._start = start
         self._on_failure = on_failure
         self._monotonic = monotonic
+        self._now = now
         self._stopping = threading.Event()
         self._query: RunningQuery | None = None
         self._lock = threading.Lock()
@@ -86,6 +91,10 @@ class Flow:
         #: Why it is not running; empty while it is.
         self.error = ""
         self.failures = 0
+        #: When it began and failed, for the last time, and why it failed then.
+        self._began_s: float | None = None
+        self._failed_s: float | None = None
+        self._last_error = ""
 
     def start(self) -> None:
         self._thread.start()
@@ -99,6 +108,22 @@ class Flow:
             query.stop()
         if self._thread.is_alive():
             self._thread.join(REST_S_MAX)
+
+    def report(self) -> FlowReport:
+        """How it is; asks Spark, which may take a moment."""
+        with self._lock:
+            query = self._query
+        progress = None if self.error or query is None else _progress_of(query)
+        return FlowReport(
+            name=self.name,
+            state="RESTING" if self.error else "RUNNING",
+            started_s=self._began_s,
+            batch=progress and progress[0],
+            batch_s=progress and progress[1],
+            failures=self.failures,
+            failed_s=self._failed_s,
+            error=self._last_error,
+        )
 
     def _run(self) -> None:
         rest_s = REST_S
@@ -116,6 +141,7 @@ class Flow:
             if self._stopping.is_set():
                 return
             self.failures += 1
+            self._failed_s, self._last_error = self._now(), self.error
             if self._monotonic() - began_s > STEADY_S:
                 rest_s = REST_S
             log.warning(
@@ -133,6 +159,20 @@ class Flow:
         with self._lock:
             self._query = query
         self.error = ""
+        self._began_s = self._now()
         if self._stopping.is_set():
             query.stop()
         query.awaitTermination()
+
+
+def _progress_of(query: RunningQuery) -> tuple[int, float] | None:
+    """The number of a query's last batch, and its time; None for one that does not say."""
+    try:
+        progress: Any = getattr(query, "lastProgress", None)
+    except Exception as error:
+        # Of any kind: Spark may be gone, and then the flow itself says why.
+        log.debug("action=progress_unknown error=%s", cause_of(error))
+        return None
+    if not progress:
+        return None
+    return int(progress["batchId"]), times.parse(progress["timestamp"]).timestamp()

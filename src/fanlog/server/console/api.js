@@ -11,7 +11,11 @@ export class ApiError extends Error {
 let session = { auth: "none" };
 export const whoAmI = () => session;
 
-async function request(method, path, body, { signal, headers } = {}) {
+let leaving;
+/** What is read from now on is of a page, and of no use once that is left. */
+export const forPage = (signal) => { leaving = signal; };
+
+async function request(method, path, body, { signal = method === "GET" ? leaving : undefined, headers } = {}) {
 	const sent = { ...headers };
 	if (body !== undefined) sent["content-type"] = "application/json";
 	if (session.csrfToken && method !== "GET") sent["x-csrf-token"] = session.csrfToken;
@@ -39,9 +43,11 @@ const query = (parameters) => {
 	return set.length ? `?${new URLSearchParams(set)}` : "";
 };
 
-export const get = (path, parameters, options) => request("GET", path + query(parameters), undefined, options);
+export const get = (path, parameters) => request("GET", path + query(parameters));
 export const post = (path, body = {}, options) => request("POST", path, body, options);
 export const put = (path, body, options) => request("PUT", path, body, options);
+/** Makes what is not there yet, and changes nothing that is. */
+export const onlyNew = { headers: { "if-none-match": "*" } };
 export const patch = (path, body) => request("PATCH", path, body);
 export const remove = (path) => request("DELETE", path);
 

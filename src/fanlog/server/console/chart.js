@@ -11,10 +11,11 @@ function niceTop(value) {
 	return [1, 1.5, 2, 3, 5, 7.5, 10].map((step) => step * power).find((top) => top >= value);
 }
 
-/** `series`: `{key, label, tone}` each; `shown` writes a value. `update` draws samples anew. */
-export function chart(label, series, shown, { spark = false } = {}) {
-	const values = series.map(() => h("b", {}, "–"));
-	const legend = h("ul", { class: "legend" }, series.map((one, index) =>
+/** `lines`: a key, a label and a tone each; `shown` writes a value. `update` draws samples anew. */
+export function chart(label, lines, shown, { spark = false } = {}) {
+	const series = lines.map(([key, label, tone = ""]) => ({ key, label, tone }));
+	const values = series.map(() => h("b", "–"));
+	const legend = h("ul.legend", series.map((one, index) =>
 		h("li", { class: one.tone }, h("i", { "aria-hidden": "true" }), one.label, " ", values[index])));
 	const art = svg("svg", { role: "img", "aria-label": label, preserveAspectRatio: "none" });
 	const element = h("figure", { class: spark ? "spark" : "chart" }, spark ? null : legend, art);
@@ -76,5 +77,5 @@ export function chart(label, series, shown, { spark = false } = {}) {
 /** How much of something is used. */
 export const meter = (label, used, total) => {
 	const part = total > 0 ? Math.min(1, used / total) : 0;
-	return h("progress", { class: "meter", max: "1", value: part, "aria-label": label });
+	return h("progress.meter", { max: "1", value: part, "aria-label": label });
 };

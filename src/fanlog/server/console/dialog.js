@@ -2,8 +2,9 @@
 // with the fields.
 
 import { button, h, tell } from "./dom.js";
-import { form } from "./form.js";
-import { post } from "./api.js";
+import { form, nameField } from "./form.js";
+import { post, remove } from "./api.js";
+import { idOf, pathOf } from "./words.js";
 
 export function open(title, ...children) {
 	const id = `d-${++numbers}`;
@@ -17,20 +18,28 @@ let numbers = 0;
 
 /** Something to read, with nothing to decide. A link out of it closes it. */
 export function inform(title, ...children) {
-	const dialog = open(title, h("div", { class: "stack" }, ...children, h("div", { class: "choices" }, button("Close", () => dialog.close(), "primary"))));
+	const dialog = open(title, h("div.stack", ...children, h("div.choices", button("Close", () => dialog.close(), "primary"))));
 	dialog.classList.add("large");
 	dialog.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) dialog.close(); });
 }
 
+/** What the server is asked to estimate, by what is filled in. */
+export const will = (act, resource, place = () => ({})) => (values) => ({ act, resource, ...place(values) });
+
+/** Asks for the name before something is deleted for good. */
+export const deleting = (kind, name, more) => ask({ title: `Delete ${idOf(name)}?`, label: `Delete the ${kind}`, danger: true, confirmName: idOf(name),
+	done: `The ${kind} is gone.`, act: () => remove(pathOf(name)), ...more });
+
+export const creating = (kind, fields, act, more) => ask({ title: `Create ${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`, label: "Create", done: `The ${kind} is there.`, fields: [nameField, ...fields], act, ...more });
+
 /** Resolves when it is done, with what `act` gave; with undefined when it is cancelled. */
-export function ask({ title, fields = [], act, label, danger = false, lead, estimate, done, confirmName }) {
+export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], danger, lead, estimate, done, confirmName }) {
 	return new Promise((resolve) => {
-		const wrong = h("p", { class: "failure", role: "alert", hidden: true });
+		const wrong = h("p.failure", { role: "alert", hidden: true });
 		const will = h("p", { class: danger ? "will danger" : "will", role: "status", hidden: !estimate }, "Counting what it would do…");
-		const asked = confirmName ? [...fields, { name: "confirmed", label: `Type ${confirmName} to go on`, required: true }] : fields;
+		const asked = confirmName ? [...fields, ["confirmed", `Type ${confirmName} to go on`, "text", { required: true }]] : fields;
 		let turn = 0;
 		let counted;
-		let soon = 0;
 		async function count(values) {
 			const asks = estimate(values);
 			if (JSON.stringify(asks) === counted) return;
@@ -43,17 +52,16 @@ export function ask({ title, fields = [], act, label, danger = false, lead, esti
 				if (mine === turn) will.textContent = error.message;
 			}
 		}
+		const later = soon(count);
 		const made = form(asked, (values) => {
 			if (!estimate) return;
-			clearTimeout(soon);
-			soon = setTimeout(() => count(values), 250);
+			later(values);
 		});
 		const go = h("button", { type: "submit", class: danger ? "danger" : "primary" }, label);
 		let result;
 		const body = h("form", { onsubmit: async (event) => {
 			event.preventDefault();
 			wrong.hidden = true;
-			clearTimeout(soon);
 			const values = made.values();
 			if (confirmName && values.confirmed !== confirmName) return fail(`That is not ${confirmName}.`);
 			go.disabled = true;
@@ -62,8 +70,8 @@ export function ask({ title, fields = [], act, label, danger = false, lead, esti
 				dialog.close();
 				if (done) tell(typeof done === "function" ? done(result) : done);
 			} catch (error) { fail(error.message); } finally { go.disabled = false; }
-		} }, lead && h("p", {}, lead), made.element, will, wrong,
-			h("div", { class: "choices" }, button("Cancel", () => dialog.close(), "quiet"), go));
+		} }, lead && h("p", lead), made.element, will, wrong,
+			h("div.choices", button("Cancel", () => dialog.close(), "quiet"), go));
 		function fail(sentence) { wrong.textContent = sentence; wrong.hidden = false; }
 		const dialog = open(title, body);
 		dialog.addEventListener("close", () => resolve(result));

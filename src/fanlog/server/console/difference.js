@@ -36,12 +36,12 @@ export function difference(before, after) {
 	const lines = [];
 	found.forEach(([sign, line], index) => {
 		if (!near.has(index)) {
-			if (!hidden) lines.push(h("span", { class: "gap" }, "⋯\n"));
+			if (!hidden) lines.push(h("span.gap", "⋯\n"));
 			hidden = true;
 		} else {
 			hidden = false;
 			lines.push(h(NAMES[sign], {}, `${sign === "=" ? " " : sign} ${line}\n`));
 		}
 	});
-	return h("pre", { class: "data difference", tabindex: "0" }, lines);
+	return h("pre.data.difference", { tabindex: "0" }, lines);
 }

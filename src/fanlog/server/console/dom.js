@@ -1,5 +1,8 @@
 // Elements. All strings become text; nothing here or elsewhere in the console makes markup of them.
 
+const isChild = (one) => one === null || typeof one !== "object" || Object.getPrototypeOf(one) !== Object.prototype;
+const wanted = (children) => children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
+
 function fill(element, properties, children) {
 	for (const [name, value] of Object.entries(properties ?? {})) {
 		if (value === undefined || value === null || value === false) continue;
@@ -7,14 +10,27 @@ function fill(element, properties, children) {
 		else if (name === "value") element.value = value;
 		else element.setAttribute(name, value === true ? "" : String(value));
 	}
-	element.append(...children.flat(2).filter((child) => child !== null && child !== undefined && child !== false));
+	element.append(...wanted(children));
 	return element;
 }
 
-export const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
+/** An element: `h("p.note.below", "words")`, `h("a", { href }, "words")`. Children that are false or nothing are left out. */
+export function h(tag, ...rest) {
+	const [name, ...classes] = tag.split(".");
+	const element = document.createElement(name);
+	if (classes.length) element.className = classes.join(" ");
+	return isChild(rest[0]) ? fill(element, {}, rest) : fill(element, rest[0], rest.slice(1));
+}
 
 export const svg = (tag, properties, ...children) =>
 	fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+
+export function show(element, ...children) {
+	element.replaceChildren(...wanted(children));
+	return element;
+}
+/** The same for a section, which keeps its title. */
+export const refill = (card, ...children) => show(card, card.firstChild, children);
 
 export const at = (id) => document.getElementById(id);
 
@@ -29,32 +45,50 @@ export function tell(sentence, bad = false) {
 
 export const section = (title, ...children) => {
 	const id = `s-${++sections}`;
-	return h("section", { class: "card", "aria-labelledby": id }, h("h2", { id }, title), ...children);
+	return h("section.card", { "aria-labelledby": id }, h("h2", { id }, title), children);
 };
 let sections = 0;
 
 export const empty = (title, sentence, ...more) =>
-	h("div", { class: "empty" }, h("p", { class: "lead" }, title), sentence && h("p", {}, sentence), ...more);
+	h("div.empty", h("p.lead", title), sentence && h("p", sentence), more);
 
-export const failure = (error) => h("p", { class: "failure", role: "alert" }, error.message);
+export const failure = (error) => h("p.failure", { role: "alert" }, error.message);
 
-export const note = (...words) => h("p", { class: "note" }, ...words);
-export const code = (words) => h("code", {}, words);
+export const note = (...words) => h("p.note", words);
+export const code = (words) => h("code", words);
 export const badge = (words, tone = "") => h("span", { class: `badge ${tone}` }, words);
 
-/** Pairs of a name and a value; pairs without a value are left out. */
+/** A badge that says what is wrong, or that nothing is. */
+export const health = (trouble, fine = "healthy") => (trouble ? badge(trouble, "bad") : badge(fine, "good"));
+
+/** Names and values, of which some are shown in a form of their own; those without a value are left out. */
 export const facts = (pairs, kind = "facts") =>
-	h("dl", { class: kind }, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "").map(
-		([name, value, note]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, note && h("small", {}, note)))));
+	h("dl", { class: kind }, pairs.filter(([, value]) => value || value === 0).map(
+		([name, value, form]) => h("div", h("dt", name), h("dd", typeof form === "function" ? form(value) : [value, form && h("small", form)]))));
+/** Why something is done by a form, in a card of its own. */
+export const submit = (label, act, ...children) =>
+	h("form.card.stack", { "aria-label": label, onsubmit: (event) => { event.preventDefault(); act(); } }, children);
+/** What is done a moment after the last of many changes. */
+export function soon(act, milliseconds = 250) {
+	let timer = 0;
+	return (...given) => { clearTimeout(timer); timer = setTimeout(act, milliseconds, ...given); };
+}
 
 export const heading = (title, { kind, badges = [], actions = [], note } = {}) =>
-	h("div", { class: "heading" },
-		h("div", { class: "what" }, kind && h("p", { class: "kind" }, kind),
-			h("h1", { tabindex: "-1" }, title, ...badges.flatMap((one) => [" ", one])),
-			note && h("p", { class: "note" }, note)),
-		h("div", { class: "actions" }, actions));
+	h("div.heading",
+		h("div.what", kind && h("p.kind", kind),
+			h("h1", { tabindex: "-1" }, title, badges.filter(Boolean).flatMap((one) => [" ", one])),
+			note && h("p.note", note)),
+		h("div.actions", actions));
 
+/** A number that stands large above its name. */
+export const tile = (label, value, tone = "") => h("div", { class: `tile ${tone}` }, h("p.label", label), typeof value === "object" ? value : h("p.value", value));
+
+export const a = (href, ...words) => h("a", { href }, words);
 export const button = (words, act, kind = "") => h("button", { type: "button", class: kind, onclick: act }, words);
+/** A button that asks something, and then has the page drawn anew if the answer was not to cancel. */
+export const asking = (words, question, after, kind) => button(words, async () => (await question()) && after(), kind);
+export const columns = (...cards) => h("div.columns", cards);
 
 /** Runs now and again until the page is left; not while nobody looks, and not below a dialog. */
 export function every(milliseconds, signal, act) {

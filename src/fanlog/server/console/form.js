@@ -1,44 +1,45 @@
-// Fields with labels, hints and one place for what is wrong.
+// Fields with labels and hints. A field is a name, a label, a kind (text unless said) and more of it.
 
 import { h } from "./dom.js";
+import { pairsOf } from "./words.js";
 
 let numbers = 0;
+const TYPES = { mono: "text", time: "datetime-local", check: "checkbox" };
 
-function control(field, id) {
-	const common = { id, name: field.name, required: field.required, placeholder: field.placeholder,
-		disabled: field.disabled, "aria-describedby": field.hint ? `${id}-hint` : null, autocomplete: "off", spellcheck: "false" };
-	if (field.type === "select") {
-		const select = h("select", common, field.options.map((option) => {
-			const [value, words] = Array.isArray(option) ? option : [option, option];
-			return h("option", { value }, words);
+function control({ name, kind, value, options, suggestions, rows, required, placeholder, disabled, min, max, hint }, id) {
+	const common = { id, name, required, placeholder, disabled, "aria-describedby": hint && `${id}-hint`, autocomplete: "off", spellcheck: "false", class: ["mono", "code"].includes(kind) && "mono" };
+	if (kind === "select") {
+		const select = h("select", common, options.map((option) => {
+			const [key, words] = Array.isArray(option) ? option : [option, option];
+			return h("option", { value: key }, words);
 		}));
-		select.value = field.value ?? select.value;
+		select.value = value ?? select.value;
 		return select;
 	}
-	if (field.type === "textarea") return h("textarea", { ...common, rows: field.rows ?? 3, class: field.mono ? "mono" : null, value: field.value ?? "" });
-	if (field.type === "checkbox") {
-		const box = h("input", { ...common, type: "checkbox" });
-		box.checked = Boolean(field.value);
-		return box;
-	}
-	return h("input", { ...common, type: field.type ?? "text", list: field.suggestions && `${id}-list`, min: field.min, max: field.max,
-		step: field.step, pattern: field.pattern, class: field.mono ? "mono" : null, value: field.value ?? "" });
+	if (["area", "code"].includes(kind)) return h("textarea", { ...common, rows: rows ?? 3, value: value ?? "" });
+	const input = h("input", { ...common, type: TYPES[kind] ?? kind, list: suggestions && `${id}-list`, min, max, step: kind === "time" && 1, value: value ?? "" });
+	if (kind === "check") input.checked = Boolean(value);
+	return input;
 }
+
+export const nameField = ["id", "Name", "mono", { required: true }];
+
+export const labelsField = (labels, name = "labels", label = "Labels") => [name, label, "code", { value: pairsOf(labels).join("\n"), hint: "One name=value a line." }];
 
 /** `show(values)` of a field tells whether it is asked for at all. */
 export function form(fields, changed = () => {}) {
-	const made = fields.map((field) => {
+	const made = fields.map(([name, label, kind = "text", more = {}]) => {
 		const id = `f-${++numbers}`;
+		const field = { name, kind, ...more };
 		const input = control(field, id);
-		const label = h("label", { for: id }, field.label);
-		const hint = field.hint && h("small", { id: `${id}-hint` }, field.hint);
-		const list = field.suggestions && h("datalist", { id: `${id}-list` }, field.suggestions.map((value) => h("option", { value })));
-		const row = h("div", { class: `field ${field.type ?? "text"} ${field.wide ? "wide" : ""}` },
-			...(field.type === "checkbox" ? [input, label] : [label, input]), hint, list);
+		const parts = [h("label", { for: id }, label), input];
+		const row = h("div", { class: `field ${kind} ${field.wide ? "wide" : ""}` }, kind === "check" ? parts.reverse() : parts,
+			field.hint && h("small", { id: `${id}-hint` }, field.hint),
+			field.suggestions && h("datalist", { id: `${id}-list` }, field.suggestions.map((value) => h("option", { value }))));
 		return { field, input, row };
 	});
-	const values = () => Object.fromEntries(made.map(({ field, input }) =>
-		[field.name, field.type === "checkbox" ? input.checked : field.type === "textarea" ? input.value : input.value.trim()]));
+	const valueOf = ({ field: { kind }, input }) => (kind === "check" ? input.checked : ["area", "code"].includes(kind) ? input.value : input.value.trim());
+	const values = () => Object.fromEntries(made.map((one) => [one.field.name, valueOf(one)]));
 	const show = () => {
 		const now = values();
 		for (const { field, input, row } of made) {
@@ -47,7 +48,7 @@ export function form(fields, changed = () => {}) {
 		}
 		return now;
 	};
-	const element = h("div", { class: "fields", oninput: () => changed(show()), onchange: () => changed(show()) }, made.map(({ row }) => row));
+	const element = h("div.fields", { oninput: () => changed(show()), onchange: () => changed(show()) }, made.map(({ row }) => row));
 	show();
 	return { element, values, input: (name) => made.find(({ field }) => field.name === name).input };
 }

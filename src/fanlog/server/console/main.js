@@ -2,7 +2,7 @@
 
 import { homeOf } from "./words.js";
 import { at, failure, h, heading, note, tell } from "./dom.js";
-import { forgetRights, get, readSession, rights, signIn, signOut, whoAmI } from "./api.js";
+import { forgetRights, forPage, get, readSession, rights, signIn, signOut, whoAmI } from "./api.js";
 import * as live from "./live.js";
 import { go, here } from "./router.js";
 import { PAGES, pageOf } from "./pages.js";
@@ -61,14 +61,14 @@ function signInPage(sentence) {
 	at("nav").replaceChildren();
 	at("project-label").hidden = at("who").hidden = at("sign-out").hidden = true;
 	const token = h("input", { id: "token", type: "password", autocomplete: "off", required: true });
-	const wrong = h("p", { class: "failure", role: "alert", hidden: !sentence }, sentence);
-	at("main").replaceChildren(h("div", { class: "card sign-in" }, h("h1", {}, "Sign in"),
+	const wrong = h("p.failure", { role: "alert", hidden: !sentence }, sentence);
+	at("main").replaceChildren(h("div.card.sign-in", h("h1", "Sign in"),
 		note("This server asks who calls. A token of an account opens the console; “fanlog auth token create NAME” makes one."),
 		h("form", { onsubmit: async (event) => {
 			event.preventDefault();
 			try { await signIn(token.value.trim()); forgetRights(); start(); }
 			catch (error) { wrong.textContent = error.message; wrong.hidden = false; token.select(); }
-		} }, h("label", { for: "token" }, "Token"), token, wrong, h("button", { class: "primary" }, "Sign in"))));
+		} }, h("label", { for: "token" }, "Token"), token, wrong, h("button.primary", "Sign in"))));
 	token.focus();
 }
 
@@ -76,13 +76,12 @@ async function navigation() {
 	const may = await rights(`projects/${project}`);
 	const groups = [];
 	for (const page of PAGES) {
-		if (page.hidden || (page.when && !(await page.when({ session: whoAmI(), server: serverFacts, project })))) continue;
-		if (page.needs && !page.needs.some(may)) continue;
+		if (page.under || (page.when && !page.when({ session: whoAmI(), server: serverFacts })) || (page.needs && !page.needs.some(may))) continue;
 		const group = groups.find((one) => one.name === page.group) ?? groups[groups.push({ name: page.group, items: [] }) - 1];
 		const href = page.path.startsWith("P/") ? `${homeOf(project)}/${page.path.slice(2)}` : `#/${page.path}`;
-		group.items.push(h("li", {}, h("a", { href, "data-page": page.path }, page.title)));
+		group.items.push(h("li", h("a", { href, "data-page": page.path }, page.title)));
 	}
-	at("nav").replaceChildren(...groups.flatMap((group) => [group.name ? h("p", { class: "group" }, group.name) : "", h("ul", {}, group.items)]));
+	at("nav").replaceChildren(...groups.flatMap((group) => [group.name ? h("p.group", group.name) : "", h("ul", group.items)]));
 }
 
 function mark(page) {
@@ -96,6 +95,7 @@ async function show() {
 	leave.abort();
 	leave = new AbortController();
 	const { signal } = leave;
+	forPage(signal);
 	menu(false);
 	const { parts, query } = here();
 	if (parts[0] === "projects" && parts[1] && parts[1] !== project) {
@@ -105,7 +105,7 @@ async function show() {
 	}
 	const { page, names } = pageOf(parts);
 	mark(page);
-	const root = h("div", { class: "page" });
+	const root = h("div.page");
 	const context = { root, names, query, signal, project, server: serverFacts, title: page.title,
 		may: await rights(`projects/${project}`), reload: show };
 	for (const dialog of document.querySelectorAll("dialog")) dialog.close();
@@ -136,6 +136,7 @@ function chooseProject() {
 
 async function start() {
 	leave.abort();
+	forPage();
 	themeButton();
 	try {
 		const session = await readSession();
@@ -154,7 +155,7 @@ async function start() {
 		await navigation();
 		await show();
 	} catch (error) {
-		at("main").replaceChildren(h("div", { class: "page" }, heading("Fanlog"), failure(error)));
+		at("main").replaceChildren(h("div.page", heading("Fanlog"), failure(error)));
 		setTimeout(start, 3000);
 	}
 }

@@ -1,32 +1,29 @@
 // All pages: where they are, what they need, and the module that makes them, which comes when it is asked for.
 
-const from = (file, name = file) => async () => (await import(`./pages/${file}.js`))[name];
 const one = (kind) => (names, project) => ({ [kind]: [`projects/${project}/${kind}/${names[0]}`] });
+const page = (path, title, file, more) => ({ path, title, open: async () => (await import(`./pages/${file}.js`))[more?.name ?? path.split("/").at(-1)], ...more });
+const inMessages = { group: "Messages" };
+const inOperations = { group: "Operations" };
 
 export const PAGES = [
-	{ path: "", title: "Overview", open: from("overview") },
-	{ path: "P/topics", title: "Topics", group: "Messages", needs: ["pubsub.topics.list"],
-		open: from("topics") },
-	{ path: "P/topics/*", under: "P/topics", title: "Topic", hidden: true, live: one("topics"),
-		open: from("topic") },
-	{ path: "P/subscriptions", title: "Subscriptions", group: "Messages", needs: ["pubsub.subscriptions.list"],
-		open: from("subscriptions") },
-	{ path: "P/subscriptions/*", under: "P/subscriptions", title: "Subscription", hidden: true, live: one("subscriptions"),
-		open: from("subscription") },
-	{ path: "P/messages", title: "Messages", group: "Messages", needs: ["fanlog.topics.read", "pubsub.subscriptions.consume"],
-		open: from("messages") },
-	{ path: "P/messages/*", under: "P/messages", title: "Message", hidden: true, open: from("message") },
-	{ path: "P/letters", title: "Dead letters", group: "Messages", needs: ["pubsub.subscriptions.consume"],
-		open: from("letters") },
-	{ path: "P/filters", title: "Filters", group: "Messages", open: from("filters") },
-	{ path: "P/schemas", title: "Schemas", group: "Messages", needs: ["pubsub.schemas.list"],
-		open: from("schemas") },
-	{ path: "P/schemas/*", under: "P/schemas", title: "Schema", hidden: true, open: from("schemas", "schema") },
-	{ path: "P/jobs", title: "Jobs", group: "Operations", needs: ["fanlog.jobs.list"], open: from("jobs") },
-	{ path: "P/lake", title: "Lake", group: "Operations", needs: ["fanlog.lake.get"], open: from("lake") },
-	{ path: "P/pipeline", title: "Pipeline", group: "Operations", needs: ["fanlog.jobs.list"], open: from("lake", "pipeline") },
-	{ path: "P/access", title: "Access", group: "Operations", needs: ["fanlog.accounts.list", "fanlog.policies.get"], when: ({ session }) => session.auth === "required",
-		open: from("access") },
+	page("", "Overview", "overview", { name: "overview" }),
+	page("P/topics", "Topics", "topics", { ...inMessages, needs: ["pubsub.topics.list"] }),
+	page("P/topics/*", "Topic", "topics", { name: "topic", under: "P/topics", live: one("topics") }),
+	page("P/subscriptions", "Subscriptions", "subscriptions", { ...inMessages, needs: ["pubsub.subscriptions.list"] }),
+	page("P/subscriptions/*", "Subscription", "subscriptions", { name: "subscription", under: "P/subscriptions", live: one("subscriptions") }),
+	page("P/messages", "Messages", "messages", { ...inMessages, needs: ["fanlog.topics.read", "pubsub.subscriptions.consume"] }),
+	page("P/messages/*", "Message", "messages", { name: "message", under: "P/messages" }),
+	page("P/letters", "Dead letters", "letters", { ...inMessages, needs: ["pubsub.subscriptions.consume"] }),
+	page("P/filters", "Filters", "filters", inMessages),
+	page("P/schemas", "Schemas", "schemas", { ...inMessages, needs: ["pubsub.schemas.list"] }),
+	page("P/schemas/*", "Schema", "schemas", { name: "schema", under: "P/schemas" }),
+	page("P/schedules", "Schedules", "rules", { ...inMessages, needs: ["fanlog.schedules.list"] }),
+	page("P/alerts", "Alerts", "rules", { ...inOperations, needs: ["fanlog.alerts.list"] }),
+	page("P/pipeline", "Pipeline", "pipeline", { ...inOperations, needs: ["fanlog.pipelines.list"] }),
+	page("P/jobs", "Jobs", "pipeline", { ...inOperations, needs: ["fanlog.jobs.list"] }),
+	page("P/lake", "Lake", "pipeline", { ...inOperations, needs: ["fanlog.lake.get"] }),
+	page("cluster", "Cluster", "cluster", { ...inOperations, needs: ["fanlog.cluster.get"], when: ({ server }) => server.cluster }),
+	page("P/access", "Access", "access", { ...inOperations, needs: ["fanlog.accounts.list", "fanlog.policies.get"], when: ({ session }) => session.auth === "required" }),
 ];
 
 /** The page of a route; of one that there is not, a page that says so. */
@@ -39,5 +36,5 @@ export function pageOf(parts) {
 			return { page, names: found.filter((_, index) => pattern[index] === "*") };
 		}
 	}
-	return { page: { path: "?", title: "Not here", open: from("nowhere") }, names: parts };
+	return { page: page("?", "Not here", "nowhere", { name: "nowhere" }), names: parts };
 }

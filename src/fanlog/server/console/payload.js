@@ -14,7 +14,17 @@ export function raw(base64) {
 	return found;
 }
 
-export function textOf(data) {
+/** Text as base64 of its UTF-8. */
+export function encoded(text) {
+	const raw = new TextEncoder().encode(text);
+	let binary = "";
+	for (let at = 0; at < raw.length; at += 32768) binary += String.fromCharCode(...raw.subarray(at, at + 32768));
+	return btoa(binary);
+}
+
+/** Data, or base64 of it, as text; null when it is none. */
+export function textOf(found) {
+	const data = typeof found === "string" ? raw(found) : found ?? new Uint8Array();
 	try { return new TextDecoder("utf-8", { fatal: true }).decode(data); } catch { return null; }
 }
 
@@ -45,7 +55,7 @@ export function hex(data, from = 0, to = data.length) {
 
 /** A long text, a part at a time. */
 function long(text, size) {
-	const shown = h("pre", { class: "data", tabindex: "0" }, text.slice(0, size));
+	const shown = h("pre.data", { tabindex: "0" }, text.slice(0, size));
 	const more = button("", () => {
 		shown.append(text.slice(shown.textContent.length, shown.textContent.length + size));
 		label();
@@ -55,19 +65,19 @@ function long(text, size) {
 		more.textContent = `Show more of it (${bytes(shown.textContent.length)} of ${bytes(text.length)})`;
 	};
 	label();
-	return h("div", {}, shown, more);
+	return h("div", shown, more);
 }
 
 function longHex(data) {
 	let at = HEX_BYTES;
-	const shown = h("pre", { class: "data", tabindex: "0" }, hex(data, 0, at));
+	const shown = h("pre.data", { tabindex: "0" }, hex(data, 0, at));
 	const more = button("Show more of it", () => {
 		shown.append(`\n${hex(data, at, at + HEX_BYTES)}`);
 		at += HEX_BYTES;
 		more.hidden = at >= data.length;
 	}, "small");
 	more.hidden = at >= data.length;
-	return h("div", {}, shown, more);
+	return h("div", shown, more);
 }
 
 let numbers = 0;
@@ -101,7 +111,7 @@ export function payload(base64, { decoded, decodingError } = {}) {
 		link.click();
 		setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 	}, "quiet small");
-	return h("div", { class: "payload" }, h("div", { class: "tabs" }, h("div", { role: "tablist", "aria-label": "Read the data as" }, tabs), save),
+	return h("div.payload", h("div.tabs", h("div", { role: "tablist", "aria-label": "Read the data as" }, tabs), save),
 		decodingError && note(decodingError), data.length ? panel : note("The message has no data."));
 }
 

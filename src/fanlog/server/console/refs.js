@@ -1,6 +1,9 @@
-import { h } from "./dom.js";
-import { idOf, link, pairsOf } from "./words.js";
+import { a, h } from "./dom.js";
+import { get } from "./api.js";
+import { apiOf, idOf, link, pairsOf } from "./words.js";
 
 /** A resource by its id, with the way to its page. */
-export const ref = (full) => h("a", { href: link(full) }, idOf(full));
-export const labels = (map) => h("ul", { class: "labels" }, pairsOf(map).map((pair) => h("li", {}, pair)));
+export const ref = (full) => a(link(full), idOf(full));
+/** Ids for suggestions: the first 200. */
+export const idsOf = async (project, kind) => ((await get(`${apiOf(project)}/${kind}:search`, { pageSize: 200 }))[kind] ?? []).map((one) => idOf(one.name));
+export const labels = (map) => h("ul.labels", pairsOf(map).map((pair) => h("li", pair)));

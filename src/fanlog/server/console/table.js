@@ -2,27 +2,36 @@
 
 import { every, failure, h } from "./dom.js";
 import { get } from "./api.js";
-import { count } from "./words.js";
+import { age, count } from "./words.js";
 
 // Columns: the name of a row, a number, other things, and what can be done.
-export const rowName = (label, cell, order) => ({ label, cell, order, header: true });
-export const number = (label, cell, order) => ({ label, cell, order, kind: "number" });
-export const cell = (label, cell, order) => ({ label, cell, order });
-export const rowActs = (cell) => ({ label: h("span", { class: "hidden" }, "Actions"), cell, kind: "acts" });
+// What a cell has is a function of the row, or one of its fields and how it is shown.
+const column = (usual, more) => (label, cell, shown = usual, order) =>
+	({ label, order, cell: typeof cell === "string" ? (row) => shown(row[cell]) : cell, ...more });
+const text = (value) => value ?? "";
+export const rowName = column(text, { header: true });
+export const number = column(count, { kind: "number" });
+export const cell = column(text);
+export const cut = (label, text, kind = "") => cell(label, (row) => h(`code.cut${kind}`, text(row) ?? ""));
+export const waiting = (order) => number("Waiting", (row) => `${row.backlogEstimated ? "≈ " : ""}${count(row.backlog)}`, null, order);
+export const oldest = (order) => number("Oldest", (row) => (row.oldestUnackedAge ? age(row.oldestUnackedAge) : "–"), null, order);
+export const fill = (label, cell) => ({ label, cell, kind: "fill" });
+export const rowActs = (cell) => ({ label: h("span.hidden", "Actions"), cell, kind: "acts" });
 
 const cellOf = (column, row) =>
 	h(column.header ? "th" : "td", { scope: column.header ? "row" : null, class: column.kind }, column.cell(row));
 
-const bodyOf = (columns, rows) => rows.map((row) => h("tr", {}, columns.map((column) => cellOf(column, row))));
+const bodyOf = (columns, rows) => rows.map((row) => h("tr", columns.map((column) => cellOf(column, row))));
 
 const framed = (caption, table) =>
-	h("div", { class: "scroll", role: "region", "aria-label": `${caption}, a table`, tabindex: "0" }, table);
+	h("div.scroll", { role: "region", "aria-label": `${caption}, a table`, tabindex: "0" }, table);
 
 export function table(caption, columns, rows, nothing) {
 	if (!rows.length && nothing) return nothing;
-	return framed(caption, h("table", {}, h("caption", { class: "hidden" }, caption),
-		h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.kind }, column.label)))),
-		h("tbody", {}, bodyOf(columns, rows))));
+	columns = columns.filter(Boolean);
+	return framed(caption, h("table", h("caption.hidden", caption),
+		h("thead", h("tr", columns.map((column) => h("th", { scope: "col", class: column.kind }, column.label)))),
+		h("tbody", bodyOf(columns, rows))));
 }
 
 /** `path` answers with `field`, `total` and `nextPageToken`; columns with `order` can be sorted by. */
@@ -36,11 +45,11 @@ export function searchTable({ caption, path, field, parameters = {}, columns, or
 		const words = column.order ? h("button", { type: "button", class: "sort", onclick: () => sort(column.order) }, column.label) : column.label;
 		return h("th", { scope: "col", class: column.kind }, words);
 	});
-	const state = h("p", { class: "note", role: "status" });
+	const state = h("p.note", { role: "status" });
 	const before = h("button", { type: "button", onclick: () => { tokens.pop(); load(); } }, "Previous");
 	const after = h("button", { type: "button", onclick: () => { tokens.push(after.dataset.token); load(); } }, "Next");
 	const search = h("input", { type: "search", placeholder, "aria-label": placeholder, autocomplete: "off", spellcheck: "false" });
-	const frame = framed(caption, h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, heads)), body));
+	const frame = framed(caption, h("table", h("caption.hidden", caption), h("thead", h("tr", heads)), body));
 	const place = h("div");
 	let typing = 0;
 	search.addEventListener("input", () => {
@@ -54,7 +63,7 @@ export function searchTable({ caption, path, field, parameters = {}, columns, or
 		const mine = ++turn;
 		let answer;
 		try {
-			answer = await get(path, { ...parameters, contains, orderBy, pageSize: size, pageToken: tokens.at(-1) }, { signal });
+			answer = await get(path, { ...parameters, contains, orderBy, pageSize: size, pageToken: tokens.at(-1) });
 		} catch (error) {
 			if (mine === turn && !signal.aborted) place.replaceChildren(failure(error));
 			return;
@@ -74,10 +83,10 @@ export function searchTable({ caption, path, field, parameters = {}, columns, or
 		after.dataset.token = answer.nextPageToken ?? "";
 		before.hidden = after.hidden = before.disabled && after.disabled;
 		if (rows.length) { if (frame.parentNode !== place) place.replaceChildren(frame); }
-		else place.replaceChildren(contains ? h("p", { class: "empty" }, `No name has “${contains}” in it.`) : nothing ?? "");
+		else place.replaceChildren(contains ? h("p.empty", `No name has “${contains}” in it.`) : nothing ?? "");
 		onrows?.(rows);
 	}
 
 	every(4000, signal, load);
-	return { element: h("div", { class: "card list" }, h("div", { class: "tools" }, search, state), place, h("div", { class: "pager" }, before, after)), load };
+	return { element: h("div.card.list", h("div.tools", search, state), place, h("div.pager", before, after)), load };
 }

@@ -1,5 +1,7 @@
 // Numbers, times and names for people.
 
+import { a } from "./dom.js";
+
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -76,6 +78,15 @@ export const homeOf = (project) => `#/projects/${encodeURIComponent(project)}`;
 export const apiOf = (project) => `/v1/projects/${encodeURIComponent(project)}`;
 export const link = (name) => `#/${name.split("/").map(encodeURIComponent).join("/")}`;
 export const pathOf = (name) => `/v1/${name.split("/").map(encodeURIComponent).join("/")}`;
+
+/** A name that was given short or full, and the other way round. */
+export const fullName = (name, kind, project) => (name.includes("/") ? name : `projects/${project}/${kind}/${name}`);
+export const inProject = (name, project) => (name && projectOf(name) === project ? idOf(name) : name);
+/** The page of a project, such as `messages`, with parameters. */
+export const to = (project, page, query) => `${homeOf(project)}/${page}${query ? `?${new URLSearchParams(query)}` : ""}`;
+export const lifeOf = (messageId, project) => to(project, `messages/${encodeURIComponent(messageId)}`);
+export const life = (project) => (id) => a(lifeOf(id, project), id);
+export const when = (value) => time(value).textContent ?? value;
 
 export const pairsOf = (map) => Object.entries(map ?? {}).map(([key, value]) => `${key}=${value}`);
 /** "a=1" line by line. */

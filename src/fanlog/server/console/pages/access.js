@@ -1,52 +1,79 @@
-// Accounts with their tokens and keys, and the policies of the project and of the server.
+// Who may do what: the policies of resources, of the project and of the server; accounts with their tokens and keys.
 
-import { badge, button, code, empty, h, heading, note, section } from "../dom.js";
-import { all, get, post, put, remove } from "../api.js";
-import { ask, inform } from "../dialog.js";
-import { instant, time } from "../words.js";
-import { cell, rowActs, rowName, table } from "../table.js";
-import { policyCard } from "./permissions.js";
+import { all, ask, asking, badge, button, cell, code, creating, deleting, empty, get, h, heading, inform, instant, note, pathOf, post, put, refill, remove, rowActs, rowName, section, show, table, time, whoAmI } from "../kit.js";
 
-const expiry = { name: "expires", label: "Expires", type: "datetime-local", step: 1, hint: "Empty: the server's longest." };
+let roles;
 
-const showToken = (token) => inform("The new token", h("p", {}, "It is shown this once. The server keeps only what it needs to know it again."), h("code", { class: "block" }, token));
+export async function policyCard(title, read, write, mayChange, nothing) {
+	const card = section(title);
+	roles ??= (await get("/v1/roles")).roles?.map((role) => role.name) ?? [];
+	const draw = async () => {
+		const policy = await read();
+		const bindings = policy.bindings ?? [];
+		const change = async (next) => { await write({ bindings: next.filter((one) => one.members.length), etag: policy.etag }); await draw(); };
+		const grant = () => ask({ title: "Grant a role", done: "Granted.", fields: [
+			["member", "Member", "mono", { required: true, placeholder: "user:ada@example.com", hint: "user:, serviceAccount:, group:, allUsers or allAuthenticatedUsers" }],
+			["role", "Role", "text", { required: true, value: "roles/pubsub.viewer", suggestions: roles }]],
+			act: ({ member, role }) => change([...bindings.filter((one) => one.role !== role),
+				{ role, members: [...new Set([...(bindings.find((one) => one.role === role)?.members ?? []), member])] }]) });
+		const revoke = ({ member, role }) => ask({ title: "Take the role away?", lead: `${member} loses ${role} here.`, label: "Take away", danger: true, done: "Taken away.",
+			act: () => change(bindings.map((one) => (one.role === role ? { role, members: one.members.filter((other) => other !== member) } : one))) });
+		refill(card, table(title, [
+			rowName("Member", "member"),
+			cell("Role", (row) => code(row.role)),
+			rowActs((row) => (mayChange ? button("Take away", () => revoke(row), "quiet small") : "")),
+		], bindings.flatMap(({ role, members }) => members.map((member) => ({ role, member }))), empty("Nothing is granted here.", nothing)),
+		mayChange ? h("p.below", button("Grant a role", grant, "small")) : "");
+	};
+	try { await draw(); } catch (error) { card.append(note(error.message)); }
+	return card;
+}
+
+export async function permissions(name, collection, may) {
+	if (!may(`pubsub.${collection}.getIamPolicy`)) return h("span", { hidden: true });
+	return policyCard("Permissions", () => get(`${pathOf(name)}:getIamPolicy`), (policy) => post(`${pathOf(name)}:setIamPolicy`, { policy }), may(`pubsub.${collection}.setIamPolicy`),
+		whoAmI().auth === "required" ? "Roles of the project and of the server hold all the same." : "This server does not ask who calls, so everybody may do everything.");
+}
+
+const expiry = ["expires", "Expires", "time", { hint: "Empty: the server's longest." }];
 
 function account(found, may, draw) {
 	const base = `/v1/accounts/${encodeURIComponent(found.name)}`;
 	const change = may("fanlog.accounts.update");
+	const until = ({ expires }) => (expires ? { expireTime: instant(expires) } : {});
 	const newToken = async () => {
-		const made = await ask({ title: `A token for ${found.name}`, label: "Make the token", fields: [expiry], act: ({ expires }) => post(`${base}:createToken`, expires ? { expireTime: instant(expires) } : {}) });
-		if (made) { showToken(made.token); draw(); }
+		const made = await ask({ title: `A token for ${found.name}`, label: "Make the token", fields: [expiry], act: (values) => post(`${base}:createToken`, until(values)) });
+		if (made) inform("The new token", h("p", "It is shown this once. The server keeps only what it needs to know it again."), h("code.block", made.token));
+		return made;
 	};
-	const newKey = async () => (await ask({ title: `A key of ${found.name}`, label: "Add the key", done: "The key is added.", fields: [{ name: "publicKey", label: "Public key, in PEM", type: "textarea", rows: 6, mono: true, required: true }, expiry],
-		act: ({ publicKey, expires }) => post(`${base}:addKey`, { publicKey, ...(expires && { expireTime: instant(expires) }) }) })) && draw();
-	const revoke = (what, id) => async () => (await ask({ title: `Revoke the ${what} ${id}?`, label: "Revoke", danger: true, lead: "Calls with it are refused from now on.", done: "Revoked.",
-		act: () => post(`${base}:revoke${what === "token" ? "Token" : "Key"}`, { [`${what}Id`]: id }) })) && draw();
-	const drop = async () => (await ask({ title: `Delete ${found.name}?`, label: "Delete the account", danger: true, confirmName: found.name, lead: "Its keys and tokens go with it.", done: "The account is gone.", act: () => remove(base) })) && draw();
-	const rows = [...(found.tokens ?? []).map((one) => ({ ...one, what: "token" })), ...(found.keys ?? []).map((one) => ({ ...one, what: "key" }))];
+	const newKey = () => ask({ title: `A key of ${found.name}`, label: "Add the key", done: "The key is added.", fields: [["publicKey", "Public key, in PEM", "code", { rows: 6, required: true }], expiry],
+		act: (values) => post(`${base}:addKey`, { publicKey: values.publicKey, ...until(values) }) });
+	const revoke = ({ what, id }) => ask({ title: `Revoke the ${what} ${id}?`, danger: true, lead: "Calls with it are refused from now on.", done: "Revoked.",
+		act: () => post(`${base}:revoke${what === "token" ? "Token" : "Key"}`, { [`${what}Id`]: id }) });
+	const drop = () => deleting("account", found.name, { lead: "Its keys and tokens go with it.", act: () => remove(base) });
+	const all = (what, list = []) => list.map((one) => ({ ...one, what }));
+	const rows = [...all("token", found.tokens), ...all("key", found.keys)];
 	return section(found.name, note(found.email), table(`Tokens and keys of ${found.name}`, [
-		rowName("Id", (row) => code(row.id)),
-		cell("Kind", (row) => badge(row.what)),
-		cell("Made", (row) => time(row.createTime)),
+		rowName("Id", "id", code),
+		cell("Kind", "what", badge),
+		cell("Made", "createTime", time),
 		cell("Expires", (row) => (row.expireTime ? time(row.expireTime) : "never")),
-		rowActs((row) => (change ? button("Revoke", revoke(row.what, row.id), "danger quiet small") : "")),
+		rowActs((row) => change && asking("Revoke", () => revoke(row), draw, "danger quiet small")),
 	], rows, empty("Neither token nor key.", "Nobody can call as this account.")),
-	h("div", { class: "actions below" }, change && button("New token", newToken, "small"), change && button("Add a key", newKey, "small"), may("fanlog.accounts.delete") && button("Delete", drop, "danger quiet small")));
+	h("div.actions.below", change && [asking("New token", newToken, draw, "small"), asking("Add a key", newKey, draw, "small")], may("fanlog.accounts.delete") && asking("Delete", drop, draw, "danger quiet small")));
 }
 
-export async function access({ root, project, may, signal }) {
-	const place = h("div", { class: "columns wide" });
+export async function access({ root, project, may }) {
+	const place = h("div.columns");
 	const draw = async () => {
 		const found = may("fanlog.accounts.list") ? await all("/v1/accounts", "accounts", {}, 500) : [];
-		if (!signal.aborted) place.replaceChildren(...(found.length ? found.map((one) => account(one, may, draw)) : [empty("No accounts are shown.")]));
+		show(place, found.length ? found.map((one) => account(one, may, draw)) : empty("No accounts are shown."));
 	};
-	const make = async () => (await ask({ title: "Create an account", label: "Create", done: "The account is there.", fields: [{ name: "name", label: "Name", required: true, mono: true }], act: ({ name }) => post("/v1/accounts", { name }) })) && draw();
-	root.append(heading("Access", { note: "Who may call this server, and what they may do.", actions: may("fanlog.accounts.create") ? [button("Create an account", make, "primary")] : [] }));
-	for (const [title, resource] of [[`Roles in the project ${project}`, `projects/${project}`], ["Roles on the whole server", "server"]]) {
-		if (may("fanlog.policies.get")) {
-			root.append(await policyCard(title, () => get("/v1/policies", { resource }), (policy) => put("/v1/policies", { resource, policy }), may("fanlog.policies.set"), "Nobody has a role here."));
-		}
+	const make = () => creating("account", [], ({ id }) => post("/v1/accounts", { name: id }));
+	root.append(heading("Access", { note: "Who may call this server, and what they may do.", actions: may("fanlog.accounts.create") && asking("Create an account", make, draw, "primary") }));
+	for (const [title, resource] of may("fanlog.policies.get") ? [[`Roles in the project ${project}`, `projects/${project}`], ["Roles on the whole server", "server"]] : []) {
+		root.append(await policyCard(title, () => get("/v1/policies", { resource }), (policy) => put("/v1/policies", { resource, policy }), may("fanlog.policies.set"), "Nobody has a role here."));
 	}
-	root.append(h("h2", {}, "Accounts"), place);
+	root.append(h("h2", "Accounts"), place);
 	await draw();
 }

@@ -1,6 +1,6 @@
-import { empty, h, heading } from "../dom.js";
+import { a, empty, heading } from "../kit.js";
 
 export function nowhere({ root }) {
 	root.append(heading("Not here"), empty("There is no such page.", "The link may be of another version of the console.",
-		h("a", { href: "#/" }, "To the overview")));
+		a("#/", "To the overview")));
 }

@@ -1,31 +1,29 @@
 // All at a glance: what flows, what waits, what is wrong, and what it stands on.
 
-import { ref } from "../refs.js";
+import { a, age, ago, apiOf, badge, brief, bytes, columns, count, empty, every, facts, get, h, heading, health, homeOf, link, note, number, oldest, percent, plural, projectOf, rate, ref, refill, rowName, section, show, table, tile, to, waiting } from "../kit.js";
 import { chart, meter } from "../chart.js";
-import { badge, empty, every, facts, h, heading, note, section } from "../dom.js";
-import { get } from "../api.js";
 import * as live from "../live.js";
-import { number, rowName, table } from "../table.js";
-import { age, ago, apiOf, brief, bytes, count, homeOf, link, percent, plural, projectOf, rate } from "../words.js";
 
 const TONES = { ERROR: "bad", WARNING: "warn", NOTE: "" };
 const WORDS = { ERROR: "Error", WARNING: "Warning", NOTE: "Note" };
 
+const LISTS = { job: "jobs", alert: "alerts", schedule: "schedules" };
+
 function whereOf(problem) {
 	if (["topic", "subscription"].includes(problem.kind) && problem.resource) return link(problem.resource);
-	if (problem.kind === "job" && problem.resource) return `#/projects/${projectOf(problem.resource)}/jobs`;
-	return null;
+	const list = LISTS[problem.kind];
+	return list && problem.resource ? `${homeOf(projectOf(problem.resource))}/${list}` : null;
 }
 
 export function problemList(problems) {
 	if (!problems.length) {
-		return h("p", { class: "fine" }, h("i", { "aria-hidden": "true" }), "Nothing is wrong. What begins to be appears here by itself.");
+		return h("p.fine", h("i", { "aria-hidden": "true" }), "Nothing is wrong. What begins to be appears here by itself.");
 	}
-	return h("ul", { class: "problems" }, problems.map((problem) => {
+	return h("ul.problems", problems.map((problem) => {
 		const where = whereOf(problem);
 		return h("li", { class: TONES[problem.severity] }, badge(WORDS[problem.severity] ?? "Note", TONES[problem.severity]),
-			h("span", { class: "sentence" }, where ? h("a", { href: where }, problem.sentence) : problem.sentence),
-			problem.since && h("small", {}, `for ${age(Math.max(1, Math.round((Date.now() - Date.parse(problem.since)) / 1000)))}`));
+			h("span.sentence", where ? a(where, problem.sentence) : problem.sentence),
+			problem.since && h("small", `for ${age(Math.max(1, Math.round((Date.now() - Date.parse(problem.since)) / 1000)))}`));
 	}));
 }
 
@@ -34,86 +32,81 @@ const TILES = [
 	["failed", "Failed", rate, "bad"], ["waiting", "Waiting", brief, ""], ["age", "Oldest waits", age, "warn"],
 ];
 
+const figure = (value, words) => h("p.figure", value, h("small", ` ${words}`));
+
+/** What the server stands on, as the live numbers have it: a figure each, and some facts. */
+const GROUNDS = {
+	disk({ disk }) {
+		const used = Number(disk.usedBytes);
+		const room = Number(disk.roomBytes);
+		return [figure(bytes(used), "used"), room > 0 && meter("Disk used", used, used + room),
+			facts([["Room left", room > 0 && bytes(room)], ["Free pages", bytes(disk.freePageBytes)], ["State", health(disk.degraded)]])];
+	},
+	tiers({ lake, disk }) {
+		if (!lake) return [figure("Hot only", ""), facts([["Hot", bytes(disk.usedBytes)], ["Lake", "none: old messages leave with their retention"]])];
+		return [figure(plural(Number(lake.sequence) - Number(lake.archivedSequence), "commit"), "to archive"),
+			facts([["Lake", lake.uri], ["Archived", count(lake.archivedSequence)], ["State", health(lake.alarm)]])];
+	},
+	pipeline({ pipelines, jobs, schedules }) {
+		const { pipelines: there, flows, failing, missed } = pipelines;
+		return [figure(there ? plural(flows, "flow") : "Not there", there ? "run" : ""),
+			facts([["Failing", failing ? badge(plural(failing, "flow"), "bad") : there && "none"], ["Missed", missed && badge(plural(missed, "pipeline"), "warn")],
+				["Jobs", `${count(jobs.running)} under way, ${count(jobs.waiting)} waiting`], ["Schedules", count(schedules)]])];
+	},
+	node({ node }, sample) {
+		return [figure(sample.hasRates ? percent(node.cpu) : "–", "of a core"),
+			facts([["Memory", bytes(node.memoryBytes)], ["Loop lag", age(node.loopLag)], ["Connections", `${count(node.grpcConnections)} gRPC, ${count(node.httpConnections)} HTTP`], ["Streams", count(node.streams)]])];
+	},
+};
+
 export async function overview({ root, signal, server, project, may }) {
-	const wrong = h("div", { "aria-live": "polite" });
+	const home = homeOf(project);
+	const seesNumbers = may("fanlog.metrics.get");
+	const wrong = h("div", { "aria-live": "polite" }, note("Looking…"));
 	const tiles = TILES.map(([key, label, shown, tone]) => {
-		const line = chart(label, [{ key, label, tone }], shown, { spark: true });
-		const value = h("p", { class: "value" }, "–");
-		return { key, shown, line, value, element: h("div", { class: `tile ${tone}` }, h("p", { class: "label" }, label), value, line.element) };
+		const line = chart(label, [[key, label, tone]], shown, { spark: true });
+		const value = h("p.value", "–");
+		return { key, shown, line, value, element: tile(label, h("div", value, line.element), tone) };
 	});
-	const flow = chart("Messages a second", [{ key: "published", label: "in", tone: "" }, { key: "delivered", label: "out", tone: "out" },
-		{ key: "acknowledged", label: "acked", tone: "ok" }, { key: "failed", label: "failed", tone: "bad" }], rate);
-	const waiting = chart("Messages that wait", [{ key: "waiting", label: "waiting", tone: "" }], brief);
-	const disk = h("div");
-	const tiers = h("div");
-	const pipeline = h("div");
-	const node = h("div");
-	const live_ = may("fanlog.metrics.get");
+	const flow = chart("Messages a second", [["published", "in"], ["delivered", "out", "out"],
+		["acknowledged", "acked", "ok"], ["failed", "failed", "bad"]], rate);
+	const backlog = chart("Messages that wait", [["waiting", "waiting"]], brief);
+	const to = (where, words, needs) => (may(needs) ? a(where, words) : words);
+	const cluster = server.cluster && may("fanlog.cluster.get");
+	const grounds = { disk: section(to(`${home}/topics?order=messages`, "Disk", "pubsub.topics.list")), tiers: section(to(`${home}/lake`, "Tiers", "fanlog.lake.get")),
+		pipeline: section(to(`${home}/pipeline`, "Pipeline", "fanlog.pipelines.list")), node: section(cluster ? a("#/cluster", "This node") : "This node") };
+	const nodes = cluster && section(a("#/cluster", "Nodes"));
 	const busiest = section("Busiest topics");
 	const largest = section("Largest backlogs");
-	root.append(heading("Overview", { note: `Fanlog ${server.version} · up ${ago(server.startTime).replace(" ago", "")} · ${server.inMemory ? "in memory: nothing outlives it" : `server ${server.serverId.slice(0, 8)}`}${server.region ? ` · ${server.region}` : ""}` }),
+	const kept = server.inMemory ? "in memory: nothing outlives it" : `server ${server.serverId.slice(0, 8)}`;
+	root.append(heading("Overview", { note: [`Fanlog ${server.version}`, `up ${ago(server.startTime).replace(" ago", "")}`, kept, server.region].filter(Boolean).join(" · ") }),
 		section("What is wrong right now", wrong));
-	if (live_) {
-		root.append(h("section", { class: "tiles", "aria-label": "Now" }, tiles.map((tile) => tile.element)),
-			h("div", { class: "columns wide" }, section("Messages a second", flow.element), section("Backlog", waiting.element)));
-	} else {
-		root.append(empty("You may not read the numbers of the server.", "They need the permission fanlog.metrics.get. Topics and subscriptions show theirs on their pages."));
-	}
-	root.append(h("div", { class: "columns" }, busiest, largest));
-	if (live_) root.append(h("div", { class: "columns four" }, section("Disk", disk), section("Tiers", tiers), section("Pipeline", pipeline), section("This node", node)));
+	if (seesNumbers) root.append(h("section.tiles", { "aria-label": "Now" }, tiles.map((one) => one.element)), columns(section("Messages a second", flow.element), section("Backlog", backlog.element)));
+	else root.append(empty("You may not read the numbers of the server.", "They need the permission fanlog.metrics.get. Topics and subscriptions show theirs on their pages."));
+	root.append(columns(busiest, largest));
+	if (seesNumbers) root.append(h("div.columns.four", Object.values(grounds), nodes));
 
 	const draw = (sample) => {
-		if (sample?.problems) wrong.replaceChildren(problemList(sample.problems));
+		if (sample?.problems) show(wrong, problemList(sample.problems), sample.problemCount > sample.problems.length && note(`and ${count(sample.problemCount - sample.problems.length)} more`));
 		const kept = live.history("server");
-		for (const tile of tiles) {
-			tile.line.update(kept);
-			tile.value.textContent = kept.length ? tile.shown(kept.at(-1)[tile.key]) : "–";
+		for (const one of tiles) {
+			one.line.update(kept);
+			one.value.textContent = kept.length ? one.shown(kept.at(-1)[one.key]) : "–";
 		}
 		flow.update(kept);
-		waiting.update(kept);
-		const now = sample?.server;
-		if (!now) return;
-		const { disk: d, lake, jobs, node: n } = now;
-		const used = Number(d.usedBytes);
-		const room = Number(d.roomBytes);
-		disk.replaceChildren(...[h("p", { class: "figure" }, bytes(used), h("small", {}, " used")), room > 0 && meter("Disk used", used, used + room),
-			facts([["Room left", room > 0 ? bytes(room) : undefined], ["Free pages", bytes(d.freePageBytes)], ["State", d.degraded ? badge(d.degraded, "bad") : "healthy"]])].filter(Boolean));
-		const lag = lake ? Number(lake.sequence) - Number(lake.archivedSequence) : 0;
-		tiers.replaceChildren(h("p", { class: "figure" }, lake ? plural(lag, "commit") : "Hot only", h("small", {}, lake ? " to archive" : "")),
-			facts(lake ? [["Lake", lake.uri], ["Archived", count(lake.archivedSequence)], ["State", lake.alarm ? badge(lake.alarm, "bad") : "healthy"]]
-				: [["Hot", bytes(used)], ["Lake", "none: old messages leave with their retention"]]));
-		pipeline.replaceChildren(h("p", { class: "figure" }, plural(jobs.running, "job"), h("small", {}, " under way")),
-			facts([["Waiting jobs", count(jobs.waiting)], ["Schedules", count(now.schedules)], ["Schemas", count(now.schemas)]]));
-		node.replaceChildren(h("p", { class: "figure" }, sample.hasRates ? percent(n.cpu) : "–", h("small", {}, " of a core")),
-			facts([["Memory", bytes(n.memoryBytes)], ["Loop lag", age(n.loopLag)], ["Connections", `${count(n.grpcConnections)} gRPC, ${count(n.httpConnections)} HTTP`], ["Streams", count(n.streams)]]));
+		backlog.update(kept);
+		if (sample?.server) for (const [name, card] of Object.entries(grounds)) refill(card, GROUNDS[name](sample.server, sample));
 	};
-	wrong.replaceChildren(note("Looking…"));
 	draw();
 	live.watch(signal, draw);
-	if (!live_) {
-		every(5000, signal, async () => {
-			wrong.replaceChildren(problemList((await get("/v1/problems", { project: `projects/${project}` }, { signal })).problems ?? []));
-		});
-	}
-	const rows = async () => {
-		const path = apiOf(project);
-		const [topics, subscriptions] = await Promise.all([
-			may("pubsub.topics.list") ? get(`${path}/topics:search`, { orderBy: "rate", pageSize: 5 }, { signal }) : {},
-			may("pubsub.subscriptions.list") ? get(`${path}/subscriptions:search`, { orderBy: "backlog", pageSize: 5 }, { signal }) : {},
-		]);
-		busiest.replaceChildren(busiest.firstChild, table("Busiest topics", [
-			rowName("Topic", (row) => ref(row.name)),
-			number("In", (row) => rate(row.published)),
-			number("Messages", (row) => count(row.messages)),
-			number("Subscriptions", (row) => count(row.subscriptions)),
-		], topics.topics ?? [], empty("No topics yet.", "A topic takes messages; subscriptions of it deliver them.",
-			h("a", { href: `${homeOf(project)}/topics` }, "Create the first one"))));
-		largest.replaceChildren(largest.firstChild, table("Largest backlogs", [
-			rowName("Subscription", (row) => ref(row.name)),
-			number("Waiting", (row) => `${row.backlogEstimated ? "≈ " : ""}${count(row.backlog)}`),
-			number("Oldest", (row) => (row.oldestUnackedAge ? age(row.oldestUnackedAge) : "–")),
-			number("Acked", (row) => rate(row.acknowledged)),
-		], subscriptions.subscriptions ?? [], empty("No subscriptions yet.", "Each has a backlog of its own and gets every message of its topic.")));
-	};
-	await every(3000, signal, rows);
+	if (!seesNumbers) every(5000, signal, async () => show(wrong, problemList((await get("/v1/problems", { project: `projects/${project}` })).problems ?? [])));
+	const nothing = { topics: empty("No topics yet.", "A topic takes messages; subscriptions of it deliver them.", a(`${home}/topics`, "Create the first one")),
+		subscriptions: empty("No subscriptions yet.", "Each has a backlog of its own and gets every message of its topic.") };
+	await every(3000, signal, async () => {
+		const first = async (kind, orderBy) => (may(`pubsub.${kind}.list`) ? (await get(`${apiOf(project)}/${kind}:search`, { orderBy, pageSize: 5 }))[kind] ?? [] : []);
+		const [topics, subscriptions, found] = await Promise.all([first("topics", "rate"), first("subscriptions", "backlog"), nodes && get("/v1/cluster")]);
+		refill(busiest, table("Busiest topics", [rowName("Topic", "name", ref), number("In", "published", rate), number("Messages", "messages"), number("Subscriptions", "subscriptions")], topics, nothing.topics));
+		refill(largest, table("Largest backlogs", [rowName("Subscription", "name", ref), waiting(), oldest(), number("Acked", "acknowledged", rate)], subscriptions, nothing.subscriptions));
+		if (nodes) refill(nodes, figure(plural(found.nodes?.length, "node"), `in ${found.cluster}`), facts([["Owner", found.owner || health("none")], ["Term", count(found.term)], ["Kafka", health(!found.kafka?.reachable && "silent", "reachable")]]));
+	});
 }
