@@ -10,6 +10,7 @@ or one made up, is refused as malformed rather than taken for another message.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -51,8 +52,18 @@ class AckIds:
     def parse(self, subscription: int, ack_ids: Iterable[str]) -> ParsedAckIds:
         """Sort the ids of a request to `subscription`."""
         parsed = ParsedAckIds()
+        ids = list(ack_ids)
+        # Most often all are of one lease, and then none needs to be looked at by itself.
+        found = _offsets_of_one(ids)
+        if found is not None and self._is_ours(prefix := ids[0][:PREFIX_LENGTH]):
+            if int(prefix[:8], 16) != subscription:
+                parsed.foreign = ids
+            else:
+                partition, generation = _place_of(prefix)
+                parsed.offsets[partition] = {generation: found}
+            return parsed
         by_prefix: defaultdict[str, list[str]] = defaultdict(list)
-        for ack_id in ack_ids:
+        for ack_id in ids:
             by_prefix[ack_id[:PREFIX_LENGTH]].append(ack_id)
         for prefix, ids in by_prefix.items():
             if not self._is_ours(prefix):
@@ -66,7 +77,7 @@ class AckIds:
                 parsed.malformed += [i for i in ids if not _are_offsets([i[PREFIX_LENGTH:]])]
                 offsets = [text for text in offsets if _are_offsets([text])]
             if offsets:
-                partition, generation = PartitionId(int(prefix[8:16], 16)), int(prefix[16:32], 16)
+                partition, generation = _place_of(prefix)
                 by_generation = parsed.offsets.setdefault(partition, {})
                 by_generation[generation] = [int(text, 16) for text in offsets]
         return parsed
@@ -80,6 +91,29 @@ class AckIds:
     def _tag(self, text: str, generation: int) -> str:
         secret = self._secret_of(generation)
         return hashlib.blake2b(text.encode(), key=secret, digest_size=4).hexdigest()
+
+
+def _place_of(prefix: str) -> tuple[PartitionId, int]:
+    """The partition and the generation of a lease."""
+    return PartitionId(int(prefix[8:16], 16)), int(prefix[16:32], 16)
+
+
+def _offsets_of_one(ids: list[str]) -> list[Offset] | None:
+    """The offsets in ids that share the prefix of the first; None when they are not of that form.
+
+    As many pieces as ids, each of twelve digits, behind as many prefixes: so is each id, then.
+    """
+    if not ids or set(map(len, ids)) != {PREFIX_LENGTH + ACK_OFFSET_DIGITS}:
+        return None
+    pieces = "".join(ids).split(ids[0][:PREFIX_LENGTH])[1:]
+    digits = "".join(pieces)
+    if len(pieces) != len(ids) or set(map(len, pieces)) != {ACK_OFFSET_DIGITS}:
+        return None
+    if digits.strip(_HEX):
+        return None
+    # Twelve digits are six bytes, of the eight of a number.
+    numbers = bytes.fromhex("0000" + "0000".join(pieces))
+    return list(struct.unpack(f">{len(pieces)}Q", numbers))
 
 
 def _are_offsets(texts: list[str]) -> bool:

@@ -93,8 +93,13 @@ class Cursor:
 
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         """Runs of unacknowledged offsets in `[start, end)`, in order."""
-        start = max(start, self.floor)
-        for number in self.reopened.numbers(start, end) if self.reopened else ():
+        if not self.reopened:
+            return self._never_acked(start, end)
+        return self._open_or_reopened(max(start, self.floor), end)
+
+    def _open_or_reopened(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """The same, where some are reopened."""
+        for number in self.reopened.numbers(start, end):
             low = max(start, number * CURSOR_CHUNK_OFFSETS)
             high = min(end, (number + 1) * CURSOR_CHUNK_OFFSETS)
             yield from self._never_acked(start, low)
@@ -112,8 +117,8 @@ class Cursor:
             chunk = start // CURSOR_CHUNK_OFFSETS
             chunk_end = min(end, (chunk + 1) * CURSOR_CHUNK_OFFSETS)
             bits = self.chunks.get(chunk)
-            if bits is None:
-                # Untouched chunks in a row make one range.
+            if bits is None or bits.max() < start:
+                # Nothing is acknowledged from here on. Such chunks in a row make one range.
                 while chunk_end < end and chunk_end // CURSOR_CHUNK_OFFSETS not in self.chunks:
                     chunk_end = min(end, chunk_end + CURSOR_CHUNK_OFFSETS)
                 yield start, chunk_end

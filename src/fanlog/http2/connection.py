@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from fanlog.http2 import codes, frames, header_blocks, header_rules, patience
+from fanlog.http2 import codes, frames, header_blocks, patience
 from fanlog.http2.codes import ErrorCode, Fault, StreamFault
 from fanlog.http2.events import (
     ConnectionEnded,
@@ -232,7 +232,7 @@ class Http2Connection:
             self._forget(stream)
 
     def _expect_content(self, stream: Http2Stream, headers: HeaderList, *, ends: bool) -> None:
-        length = header_rules.content_length(headers.fields)
+        length = headers.content_length()
         if length is not None:
             if length < 0:
                 raise StreamFault(stream.id, ErrorCode.PROTOCOL_ERROR, "no content-length")

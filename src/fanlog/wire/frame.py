@@ -19,8 +19,10 @@ an answer, and answers that are joined are a larger answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from fanlog.log.batch import Batch
 from fanlog.model.ids import ACK_OFFSET_DIGITS, OFFSET_DIGITS, message_id
@@ -37,6 +39,9 @@ from fanlog.wire.encode import (
 _NO_ATTEMPTS: Mapping[Offset, int] = {}
 _HEX = tuple(b"%03x" % number for number in range(0x1000))
 _DIGITS = tuple(b"%03d" % number for number in range(1_000))
+
+#: Up to so many bytes, copies of messages cost less than a view of each.
+_COPIED_BYTES_MAX = 1_024
 
 #: Before the offset's last hex digits; between them and the message; where the message begins.
 _Heads = tuple[bytes, bytes, int]
@@ -91,12 +96,20 @@ def _add_run(parts: list[bytes | memoryview], frames: _Frames, indexes: range) -
         low = offset & 0xFFF
         count = min(end - index, 1_000 - digits, 0x1000 - low)
         known = frames.enter(offset).get
+        low_hexes, all_digits = _HEX[low : low + count], _DIGITS[digits : digits + count]
+        if size := _even_size(starts[index : index + count + 1]):
+            heads = known(size) or frames.heads_of(size)
+            begin = starts[index]
+            alike = content[begin : begin + size * count]
+            _add_alike(parts, frames, heads, size, alike, low_hexes, all_digits)
+            index += count
+            continue
         id_head, tail = frames.id_head, frames.tail
         for field_begin, field_end, low_hex, low_digits in zip(
             starts[index : index + count],
             starts[index + 1 : index + count + 1],
-            _HEX[low : low + count],
-            _DIGITS[digits : digits + count],
+            low_hexes,
+            all_digits,
             strict=True,
         ):
             size = field_end - field_begin
@@ -111,6 +124,39 @@ def _add_run(parts: list[bytes | memoryview], frames: _Frames, indexes: range) -
                 tail,
             )
         index += count
+
+
+def _even_size(places: Sequence[int]) -> int:
+    """The size of messages that are all of one, and short; 0 for others."""
+    begin, end = places[0], places[-1]
+    size = places[1] - begin
+    is_even = (
+        0 < size <= _COPIED_BYTES_MAX
+        and begin + size * (len(places) - 1) == end
+        and list(places) == list(range(begin, end + 1, size))
+    )
+    return size if is_even else 0
+
+
+def _add_alike(
+    parts: list[bytes | memoryview],
+    frames: _Frames,
+    heads: _Heads,
+    size: int,
+    content: memoryview,
+    low_hexes: Sequence[bytes],
+    digits: Sequence[bytes],
+) -> None:
+    """Add frames of messages of one size: all that they share is said once, for all of them."""
+    before, between, skip = heads
+    parts.append(before)
+    # The end of each frame and the beginning of the next are one piece.
+    pieces = [b"", between, b"", frames.id_head, b"", frames.tail + before] * len(digits)
+    pieces[0::6] = low_hexes
+    pieces[2::6] = chain.from_iterable(struct.iter_unpack(f"{skip}x{size - skip}s", content))
+    pieces[4::6] = digits
+    pieces[-1] = frames.tail
+    parts += pieces
 
 
 def _add_each(

@@ -173,6 +173,9 @@ def _data_only(raw: bytes) -> Publish | None:
 
 def _read_varint(raw: bytes, position: int) -> tuple[int, int]:
     """Read a number written in the fewest bytes; a longer one comes back as IndexError."""
+    value = raw[position]
+    if value < 0x80:
+        return value, position + 1
     value = shift = 0
     while True:
         byte = raw[position]
@@ -208,6 +211,8 @@ def _same_size(content: bytes, header: tuple[bytes, int]) -> Sequence[int] | Non
     step.
     """
     head, stride = header
+    if len(content) == stride:
+        return range(0, stride + 1, stride)
     count, rest = divmod(len(content), stride)
     if rest or not 0 < count <= limits.PUBLISH_MESSAGES_MAX:
         return None

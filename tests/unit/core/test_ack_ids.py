@@ -89,3 +89,21 @@ def test_lengths_that_make_up_for_each_other_are_malformed():
     prefix = ack_id(0)[:PREFIX_LENGTH]
     ids = [prefix + "0" * 11, prefix + "0" * 13]
     assert IDS.parse(3, ids).malformed == ids
+
+
+def test_ids_of_one_lease_are_read_as_one_by_one():
+    ids = [ack_id(offset) for offset in (7, 0, 2**48 - 1, 7)]
+    assert IDS.parse(3, ids) == ParsedAckIds(offsets={7: {9: [7, 0, 2**48 - 1, 7]}})
+    assert IDS.parse(4, ids) == ParsedAckIds(foreign=ids)
+    other = f"{AckIds(lambda _: b'other').prefix(3, 7, 9)}{1:012x}"
+    assert IDS.parse(3, [other, other]) == ParsedAckIds(malformed=[other, other])
+
+
+@pytest.mark.parametrize(
+    "offset", ["00000000000g", "00000000000A", "0x0000000001", "+00000000001", "00000000000\u0661"]
+)
+def test_one_bad_offset_among_those_of_a_lease_is_malformed_alone(offset):
+    good = [ack_id(1), ack_id(2)]
+    bad = good[0][:PREFIX_LENGTH] + offset
+    parsed = IDS.parse(3, [good[0], bad, good[1]])
+    assert parsed == ParsedAckIds(offsets={7: {9: [1, 2]}}, malformed=[bad])

@@ -153,3 +153,20 @@ def test_the_publishers_bytes_go_out_as_they_came() -> None:
     stored = message_field(b"data", {"b": "2", "a": "1"}, "key")
     batch = batch_of(Body(content=stored, starts=[0, len(stored)]))
     assert stored[2:] in frame_received(batch, range(1), PREFIX)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100] * 1_500,
+        [100] * 700 + [101] * 700,
+        [99, 101] * 300,
+        [1_000, 1_030] * 3,
+        [1_100] * 3,
+    ],
+)
+def test_neighbours_are_framed_as_each_by_itself(sizes: list[int]) -> None:
+    batch = data_batch(*sizes, base_offset=3_950)
+    together = frame_received(batch, range(len(sizes)), PREFIX, attempt=1)
+    each = [frame_received(batch, [index], PREFIX, attempt=1) for index in range(len(sizes))]
+    assert together == b"".join(each)
