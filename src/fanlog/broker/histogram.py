@@ -22,10 +22,10 @@ class Histogram:
         A value below 0 counts as 0: it is a time between two clocks. One that is no number, because
         nobody knows it any more, does not count.
         """
-        if value < 0.0:
+        if not value >= 0.0:
+            if value != value:
+                return 0.0
             value = 0.0
-        elif value != value:
-            return 0.0
         self.counts[bisect_left(self.bounds, value)] += count
         added = value * count
         self.total += added

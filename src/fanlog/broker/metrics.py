@@ -219,12 +219,12 @@ class Metrics:
         self, subscription: SubscriptionId, decision: Decision, seconds: float | None, now: float
     ) -> None:
         """A request to acknowledge (`seconds` None) or to change deadlines was decided."""
-        counts = self.of(subscription)
-        counts.refused += len(decision.invalid) + len(decision.early)
+        if decision.is_refused:
+            self.of(subscription).refused += len(decision.invalid) + len(decision.early)
         if seconds is None:
             self.count_acks(subscription, decision, now)
         elif seconds == 0:
-            counts.nacked += decision.count
+            self.of(subscription).nacked += decision.count
 
     def count_acks(self, subscription: SubscriptionId, decision: Decision, now: float) -> None:
         if not decision.count and not decision.ended:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseBudget:
+class LeaseBudget(NamedTuple):
     """The bounds of one answer. The first message always fits when `at_least_one`."""
 
     messages: int

@@ -18,9 +18,9 @@ else goes through protobuf, which also refuses malformed bytes and texts that ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -57,8 +57,7 @@ _MESSAGES_NUMBER = types.PublishRequest.DESCRIPTOR.fields_by_name["messages"].nu
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(NamedTuple):
     """A valid publish request."""
 
     topic: str

@@ -10,9 +10,13 @@ from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delivery:
-    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
+    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in.
+
+    Never changed. It is not frozen because that makes each of its fields dearer, and an answer has
+    one at least.
+    """
 
     partition: PartitionId
     generation: int

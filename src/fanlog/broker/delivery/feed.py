@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from pyroaring import BitMap64
 
@@ -264,7 +263,7 @@ class Feed:
                 if self._window is not None:
                     budget = self._window.bound(budget, consumer)
                 if deliveries:
-                    budget = replace(budget, at_least_one=False, first_bytes=0)
+                    budget = budget._replace(at_least_one=False, first_bytes=0)
                 if not budget.messages or not (budget.size_bytes or budget.at_least_one):
                     break
                 taken = await self._take_from(partition, consumer, budget, deadline_s)
