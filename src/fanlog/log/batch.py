@@ -28,7 +28,7 @@ import struct
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypedDict
 
@@ -467,9 +467,14 @@ def _encode_run(
     position = 0
     for body, first, end in run.pieces:
         begin, stop = body.starts[first], body.starts[end]
-        entries = body.starts[first:end]
+        entries: Iterable[int] = body.starts[first:end]
         shift = position - begin
-        starts += array("I", map(shift.__add__, entries) if shift else entries)
+        if shift and isinstance(entries, range):
+            # Messages of one size.
+            entries = range(entries.start + shift, entries.stop + shift, entries.step)
+        elif shift:
+            entries = map(shift.__add__, entries)
+        starts += array("I", entries)
         whole = begin == 0 and stop == len(body.content)
         contents.append(body.content if whole else memoryview(body.content)[begin:stop])
         position += stop - begin

@@ -83,8 +83,12 @@ class UnorderedBacklog(AlongPlaces):
         if self._ready or self._next_up:
             return True
         # Most often all messages were handed out: then the cursor need not be asked.
-        if self.next_offset >= end:
+        start = self.next_offset
+        if start >= end:
             return False
+        if self.agenda is None and start not in cursor and start not in self._held:
+            # The next one is there: the runs of open ones need not be found.
+            return True
         first, _ = next(self._fresh(cursor, end), (end, end))
         if self.agenda is not None:
             # A million pending messages are passed once: they are offered when they are due.
