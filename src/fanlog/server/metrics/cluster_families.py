@@ -61,6 +61,12 @@ CLUSTER = (
         when="of a node of a cluster",
     ),
     Family(
+        "fanlog_cluster_stray_records",
+        "counter",
+        "Records of the topic that are no entries of the cluster, and were passed over.",
+        when="of a node of a cluster",
+    ),
+    Family(
         "fanlog_cluster_calls_forwarded",
         "counter",
         "Calls that this node forwarded to the owner.",
