@@ -84,6 +84,7 @@ class ClusterView:
                 link_address=owner.link_address,
                 applied_offset=standing.applied_offset,
                 silent_s=max(0.0, now - standing.heard_s),
+                trouble=node.obstacle,
             )
         yield self._own_state()
         # As the owner left them in the log.
@@ -110,7 +111,7 @@ class ClusterView:
             link_address=node.card.link_address,
             applied_offset=standing.applied_offset,
             lag_records=self._lag_records,
-            trouble=node.trouble,
+            trouble=node.trouble or (node.obstacle if node.part == "owner" else ""),
         )
 
     def _standbys(self) -> Iterable[NodeView]:
@@ -170,8 +171,6 @@ class ClusterView:
         told = [f"node {node.card.name}: {node.part} in cluster {self._name}, term {owner.term}"]
         if node.part != "owner":
             told.append(f"owner: {'none' if owner.card is None else owner.card.name}")
-        elif not node.is_sure:
-            told.append("the owner cannot reach the log just now: calls wait")
         if node.trouble:
             told.append(f"trouble: {node.trouble}")
         told += (f"topic: {one}" for one in (self._topic.problem, self._stray_records) if one)
@@ -182,6 +181,7 @@ class ClusterView:
         node = self._node
         standing = node.standing
         yield column("fanlog_cluster_role", {part: int(part == node.part) for part in PARTS})
+        yield sample("fanlog_cluster_serving", int(not node.obstacle))
         yield sample("fanlog_cluster_sure", int(node.is_sure))
         yield sample("fanlog_cluster_term", standing.term)
         yield sample("fanlog_cluster_applied_offset", standing.applied_offset)

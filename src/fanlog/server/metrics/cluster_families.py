@@ -13,6 +13,12 @@ CLUSTER = (
         when="of a node of a cluster",
     ),
     Family(
+        "fanlog_cluster_serving",
+        "gauge",
+        "1 while calls to this node are served, by it or by the owner; 0 while they wait.",
+        when="of a node of a cluster",
+    ),
+    Family(
         "fanlog_cluster_sure",
         "gauge",
         "1 while this node owns and may answer.",
