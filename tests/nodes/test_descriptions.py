@@ -185,6 +185,30 @@ async def test_callers_show_who_they_are_at_any_node(cluster: Cluster, tmp_path)
         assert (await node.http("/readyz"))[0] == 200
 
 
+async def test_a_lost_administrator_is_recovered_by_a_file_of_a_node(cluster: Cluster, tmp_path):
+    one = await cluster.start("a", auth="required")
+    await cluster.until(lambda: one.is_owner)
+    two = await cluster.start("b", auth="required")
+    await cluster.until(lambda: cluster.has_standbys(1))
+    folder = tmp_path / "b"
+    command = ["auth", "init", "--data-dir", str(folder)]
+    wrong = await asyncio.to_thread(invoke, [*command, "--token-file", str(tmp_path / "t")], env={})
+    assert "recovery.token" in wrong.output
+    made = await asyncio.to_thread(invoke, command, env={})
+    assert made.exit_code == 0, made.output
+    token = (folder / "auth" / "recovery.token").read_text().strip()
+    assert token not in made.output
+    assert (await one.http("/v1/cluster", token))[0] == 401
+    await one.stop()
+    del cluster.nodes["a"]
+    await cluster.until(lambda: two.is_owner)
+    assert (await two.http("/v1/cluster", token))[0] == 200
+    # It is no new token at the next start, also when it was revoked.
+    [kept] = (folder / "auth").glob("admin-*.token")
+    assert kept.read_text().strip() == token
+    assert not (folder / "auth" / "recovery.token").exists()
+
+
 async def test_the_next_owner_knows_the_accounts_of_the_first(cluster: Cluster, tmp_path):
     one = await cluster.start("a", auth="required", auth_dir=tmp_path / "one")
     await cluster.until(lambda: one.is_owner)
