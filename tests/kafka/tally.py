@@ -27,7 +27,7 @@ from fanlog.log.kafka.partition import KafkaPartition
 from fanlog.log.kafka.topic import prepare_topic
 from fanlog.log.replicated import entries
 from fanlog.log.replicated.bodies import Checkpoint, HandOver, TakeOver
-from fanlog.log.replicated.entries import ForeignEntry, LogEntry
+from fanlog.log.replicated.entries import LogEntry, StrayRecord
 from fanlog.log.replicated.partition import Fetched, Partition, PartitionUnavailable
 from fanlog.log.replicated.story import Story, new_facts
 from fanlog.model.ids import message_id
@@ -123,7 +123,7 @@ class _Reading:
     def read(self, record: Fetched) -> None:
         try:
             entry = entries.decode(self._tag, record.value)
-        except ForeignEntry:
+        except StrayRecord:
             self.tally.void += 1
             return
         if not self._is_begun and isinstance(entry.body, Checkpoint):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckResponse
 
 from commands import invoke
 from fanlog.broker import bootstrap
 from fanlog.v1 import cluster_pb2 as pb
-from nodes.conftest import Cluster, ClusterNode
+from nodes.conftest import PATIENCE_S, Cluster, ClusterNode
 
 ROLE = pb.ClusterNode
 
@@ -74,8 +76,6 @@ async def test_rest_and_the_command_line(cluster: Cluster):
 
 async def run(node: ClusterNode, *command: str) -> str:
     """The output of a command that calls a node."""
-    import asyncio
-
     result = await asyncio.to_thread(invoke, [*command, "--endpoint", node.server.endpoint], env={})
     assert result.exit_code == 0, result.output
     return str(result.output)
@@ -89,6 +89,67 @@ async def test_readiness_says_who_is_what(cluster: Cluster):
     _, text = await two.http("/readyz")
     assert "node b: standby in cluster shop" in text
     assert "owner: a" in text
+
+
+async def readiness(node: ClusterNode) -> tuple[int, str]:
+    """The status of `/readyz`, and its first line."""
+    status, text = await node.http("/readyz")
+    return status, text.splitlines()[0]
+
+
+async def health(node: ClusterNode) -> int:
+    verb = node.channel.unary_unary("/grpc.health.v1.Health/Check")
+    return HealthCheckResponse.FromString(await verb(b"", timeout=20)).status
+
+
+async def until_said(node: ClusterNode, line: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while (await readiness(node))[1] != line:
+            await asyncio.sleep(0.02)
+
+
+async def test_while_kafka_is_away_no_node_is_ready(cluster: Cluster):
+    one, two = await cluster.start_all("a", "b")
+    assert await health(one) == await health(two) == HealthCheckResponse.SERVING
+    cluster.kafka.set_down(True)
+    await until_said(one, "not ready: this node owns the log and cannot reach it: calls wait")
+    # The owner tells it to those who follow.
+    await until_said(two, "not ready: node a owns the log and cannot reach it just now: calls wait")
+    for node in (one, two):
+        assert (await readiness(node))[0] == 503
+        assert await health(node) == HealthCheckResponse.NOT_SERVING
+        assert "fanlog_cluster_serving 0.0" in (await node.http("/metrics"))[1]
+        [owner] = [each for each in (await node.describe()).nodes if each.name == "a"]
+        assert "calls wait" in owner.trouble
+    cluster.kafka.set_down(False)
+    for node in (one, two):
+        await until_said(node, "ready")
+        assert await health(node) == HealthCheckResponse.SERVING
+
+
+async def test_without_an_owner_a_node_is_not_ready(cluster: Cluster):
+    one, two = await cluster.start_all("a", "b")
+    # A standby that may not own stays when the owner leaves.
+    two.server.node._rest_until_s = float("inf")
+    await one.stop()
+    del cluster.nodes["a"]
+    await until_said(two, "not ready: no node is known to own the log just now: calls wait")
+    assert await health(two) == HealthCheckResponse.NOT_SERVING
+    two.server.node._rest_until_s = 0.0
+    await until_said(two, "ready")
+
+
+async def test_records_of_somebody_else_are_told(cluster: Cluster):
+    one, two = await cluster.start_all("a", "b")
+    await one.make()
+    cluster.kafka.put(b"from a console")
+    await one.publish(b"one")
+    for node in (one, two):
+        await cluster.until(lambda node=node: node.server.node.standing.stray_records == 1)
+        assert "1 records of the topic are no entries" in (await node.http("/readyz"))[1]
+        assert "fanlog_cluster_stray_records_total 1.0" in (await node.http("/metrics"))[1]
+    assert "no entries of the cluster" in (await two.describe()).kafka.troubles[0]
+    assert (await readiness(two))[0] == 200
 
 
 async def test_metrics_of_an_owner_and_of_a_standby(cluster: Cluster):
@@ -122,6 +183,30 @@ async def test_callers_show_who_they_are_at_any_node(cluster: Cluster, tmp_path)
         assert (await node.http("/metrics", token))[0] == 200
         # For everybody, as always.
         assert (await node.http("/readyz"))[0] == 200
+
+
+async def test_a_lost_administrator_is_recovered_by_a_file_of_a_node(cluster: Cluster, tmp_path):
+    one = await cluster.start("a", auth="required")
+    await cluster.until(lambda: one.is_owner)
+    two = await cluster.start("b", auth="required")
+    await cluster.until(lambda: cluster.has_standbys(1))
+    folder = tmp_path / "b"
+    command = ["auth", "init", "--data-dir", str(folder)]
+    wrong = await asyncio.to_thread(invoke, [*command, "--token-file", str(tmp_path / "t")], env={})
+    assert "recovery.token" in wrong.output
+    made = await asyncio.to_thread(invoke, command, env={})
+    assert made.exit_code == 0, made.output
+    token = (folder / "auth" / "recovery.token").read_text().strip()
+    assert token not in made.output
+    assert (await one.http("/v1/cluster", token))[0] == 401
+    await one.stop()
+    del cluster.nodes["a"]
+    await cluster.until(lambda: two.is_owner)
+    assert (await two.http("/v1/cluster", token))[0] == 200
+    # It is no new token at the next start, also when it was revoked.
+    [kept] = (folder / "auth").glob("admin-*.token")
+    assert kept.read_text().strip() == token
+    assert not (folder / "auth" / "recovery.token").exists()
 
 
 async def test_the_next_owner_knows_the_accounts_of_the_first(cluster: Cluster, tmp_path):

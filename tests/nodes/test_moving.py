@@ -61,6 +61,9 @@ async def test_publishers_see_no_error(cluster: Cluster):
         await three.move(to)
         await cluster.until(lambda to=to: cluster.nodes[to].is_owner)
         await cluster.until(lambda: cluster.has_standbys(2))
+        # Of what is published in this term, one was not under way before.
+        published = len(ids)
+        await cluster.until(lambda published=published: len(ids) > published + 1)
     is_over.set()
     await publishing
     assert len(ids) == len(set(ids)) > 3

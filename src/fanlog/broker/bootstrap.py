@@ -2,7 +2,8 @@
 
 A token is written to its file first, and made known to the server then: a crash between the two is
 mended by the next start, which finds the file and makes its token known. A lost administrator is
-recovered in the same way, on the data folder of a broker that is down.
+recovered in the same way, on the data folder of a broker that is down. The folder of a node of a
+cluster is a cache, and not to be written to: there the file waits for the node's next term.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ PIPELINE_ROLE: Final = "roles/fanlog.pipeline"
 FORWARDING: Final = "forwarding"
 FORWARDING_ROLE: Final = "roles/pubsub.publisher"
 _TOKEN_FILE_CHARACTERS_MAX: Final = 1_000
+#: The file with the token of an administrator that a node makes known when it owns next.
+RECOVERY: Final = "recovery"
 #: Where the files of tokens are, in the data folder.
 FOLDER_NAME: Final = "auth"
 
@@ -123,6 +126,27 @@ def _read_token(path: Path) -> str:
     if text and not found.startswith(TOKEN_PREFIX):
         raise ConfigError(f"{path} is there and has no token in it; move it away")
     return found
+
+
+def recovery_token(folder: Path) -> str:
+    """The token that somebody with access to the folder has left there; empty if there is none.
+
+    Raises:
+        ConfigError: Others may read or change it, or it is none of a token.
+    """
+    try:
+        return _read_token(token_path(folder, RECOVERY))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ConfigError(f"the token in {folder} cannot be read: {error.strerror}") from error
+
+
+def settle_recovery(folder: Path, token: str) -> Path:
+    """Put the file of a token that is known now where no start takes it for a new one."""
+    path = token_path(folder, f"{ADMINISTRATOR}-{token_digest(token)[:12]}")
+    os.replace(token_path(folder, RECOVERY), path)
+    return path
 
 
 def recover_administrator(store: Log, path: Path, token: str, now_ns: int) -> str:

@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 GATHER_S: Final = 0.1
 #: A state that is stale is built anew after so long, and after so many times as long as that takes.
 QUIET_S: Final = 1.0
-QUIET_BUILDS: Final = 10
+QUIET_BUILDS: Final = 5
 #: After so many records the thread that builds lets others run for a moment.
 SLICE: Final = 50
 PAUSE_S: Final = 0.000_5
@@ -69,7 +69,7 @@ class StandbyState:
         self._stale: Sequence[Record] = ()
         #: What `_warm` was begun with.
         self._warm_begun = -1
-        #: How long the last build took.
+        #: How long the last build took, of the thread's own time.
         self._build_s = 0.0
         self._thread: threading.Thread | None = None
         self.is_ready = False
@@ -180,7 +180,8 @@ class StandbyState:
                 self._wants_all_at = time.monotonic() + pause_s
 
     def _load(self, changes: dict[bytes, bytes | None]) -> None:
-        begun_s = time.monotonic()
+        # Of this thread: on a busy machine it waits for its turn most of the time.
+        begun_s = time.thread_time()
         opening = Opening(self._sealing)
         state = ((key, value) for key, value in sorted(changes.items()) if value is not None)
         try:
@@ -191,7 +192,7 @@ class StandbyState:
             log.warning("action=standby_state_failed error=%s", error)
             return
         self._stale = opening.stale
-        self._build_s = time.monotonic() - begun_s
+        self._build_s = time.thread_time() - begun_s
         self.builds += 1
         log.info("action=standby_state_ready keys=%d seconds=%.2f", len(changes), self._build_s)
 

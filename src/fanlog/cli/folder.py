@@ -119,20 +119,31 @@ def init_auth(
 ) -> None:
     """Make the administrator of a server, or a token for one that was lost; with the broker down.
 
-    The token is written to a file that its owner alone may read, and shown nowhere.
+    The token is written to a file that its owner alone may read, and shown nowhere. In the folder
+    of a node of a cluster, which may run, the token is known once that node owns the log.
     """
     from fanlog.broker.bootstrap import (
         ADMINISTRATOR,
         FOLDER_NAME,
+        RECOVERY,
         recover_administrator,
         token_path,
     )
     from fanlog.log.embedded import EmbeddedLog
+    from fanlog.log.folder import is_cache
 
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    if is_cache(data_dir):
+        path = _leave_token(token_file or token_path(data_dir / FOLDER_NAME, RECOVERY), token)
+        Output(is_json=json).done(
+            f"the token in {path} administers the cluster once this node owns its log: start the "
+            f"node, or say fanlog cluster move",
+            {"account": ADMINISTRATOR, "token_file": str(path)},
+        )
+        return
     path = token_file or token_path(data_dir / FOLDER_NAME, ADMINISTRATOR)
     store = EmbeddedLog(data_dir)
     try:
-        token = TOKEN_PREFIX + secrets.token_urlsafe(32)
         account = recover_administrator(store, path, token, time.time_ns())
     finally:
         store.close()
@@ -140,6 +151,19 @@ def init_auth(
         f"{account} administers this server with the token in {path}",
         {"account": account, "token_file": str(path)},
     )
+
+
+def _leave_token(path: Path, token: str) -> Path:
+    """Raises ConfigError: The file cannot be written, or a node would not find it."""
+    from fanlog.broker.bootstrap import RECOVERY, keep_token, token_path
+
+    if path.name != token_path(path.parent, RECOVERY).name:
+        raise ConfigError(
+            f"token_file: {path} is not looked for; a node of a cluster takes {RECOVERY}.token in "
+            "its auth folder (--auth-dir, or auth in its data folder)"
+        )
+    keep_token(path, token)
+    return path
 
 
 def _examine(data_dir: Path, where: KafkaCluster) -> FolderReport:

@@ -59,10 +59,12 @@ class KnownOwner:
     term: int
     #: None before the first term, and after one whose owner has left.
     card: NodeCard | None
+    #: Of the owner's own answer: whether it may answer calls just now.
+    is_sure: bool = True
 
     def to_bytes(self) -> bytes:
         card = None if self.card is None else self.card.to_bytes().decode()
-        return orjson.dumps({"term": self.term, "card": card})
+        return orjson.dumps({"term": self.term, "card": card, "sure": self.is_sure})
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> KnownOwner:
@@ -71,8 +73,9 @@ class KnownOwner:
             match orjson.loads(raw):
                 case {"term": int(term), "card": None}:
                     return cls(term=term, card=None)
-                case {"term": int(term), "card": str(card)}:
-                    return cls(term=term, card=NodeCard.from_bytes(card.encode()))
+                case {"term": int(term), "card": str(card), "sure": bool(sure)}:
+                    found = NodeCard.from_bytes(card.encode())
+                    return cls(term=term, card=found, is_sure=sure)
         except ValueError as error:
             raise InvalidArgument(f"no answer of a node: {error}") from error
         raise InvalidArgument("no answer of a node")

@@ -50,6 +50,9 @@ class Herald:
         self._task: asyncio.Task[None] | None = None
         #: Why the owner does not take this node; empty when it does.
         self.trouble = ""
+        #: What an owner said of itself when it was last told of this node, by its name; None if it
+        #: did not answer. Only the last one is kept.
+        self._answers: dict[str, KnownOwner | None] = {}
 
     def announce(self, to: NodeCard, said: Announcement) -> None:
         """Tell the owner of this node, if it is time to."""
@@ -63,6 +66,18 @@ class Herald:
     def forget(self) -> None:
         """Speak at once when there is something to say: there is another owner."""
         self._spoke_s = -math.inf
+        self._answers = {}
+
+    def obstacle_at(self, owner: NodeCard) -> str:
+        """Why an owner does not answer calls, as far as it was asked; empty when it does."""
+        if owner.name not in self._answers:
+            return ""
+        answer = self._answers[owner.name]
+        if answer is None:
+            return f"node {owner.name}, which owns the log, does not answer this node: calls wait"
+        if not answer.is_sure and answer.card == owner:
+            return f"node {owner.name} owns the log and cannot reach it just now: calls wait"
+        return ""
 
     async def take_leave(self, of: NodeCard, said: Announcement) -> None:
         """Tell the owner that this node ends, so that it is not named to own next."""
@@ -86,11 +101,15 @@ class Herald:
     async def _announce(self, to: NodeCard, said: Announcement) -> None:
         try:
             async with asyncio.timeout(self._session.length_s):
-                self._learn(await self._peers.announce(to, said))
+                answer = await self._peers.announce(to, said)
+            self._answers = {to.name: answer}
+            self._learn(answer)
         except FailedPrecondition as error:
             self.trouble = error.message
+            self._answers = {}
         except (FanlogError, TimeoutError) as error:
             # The owner may be gone: its silence in the log says so.
+            self._answers = {to.name: None}
             log.info("action=not_announced to=%s reason=%s", to.name, str(error) or "no answer")
         else:
             self.trouble = ""

@@ -157,16 +157,25 @@ class ClusterNode(Generic[Shard]):
     def known_owner(self) -> KnownOwner:
         """The owner, as far as this node can know; an answer to other nodes."""
         if self.part == "owner":
-            return KnownOwner(term=self._engine.standing.term, card=self.card)
+            term = self._engine.standing.term
+            return KnownOwner(term=term, card=self.card, is_sure=self.is_sure)
         return self._bearings.known_owner()
 
     @property
-    def is_reachable(self) -> bool:
-        """Whether calls have somewhere to go, or need not wait for long."""
-        since_s = self._bearings.holding_since_s
-        if since_s is None:
-            return True
-        return self.part not in ("starting", "failed") and self._now() - since_s < self._hold_s
+    def obstacle(self) -> str:
+        """Why calls that come to this node are not served just now; empty when they are."""
+        if self.part == "failed":
+            return self.trouble or "this node cannot follow the log"
+        if self.part == "owner":
+            return "" if self.is_sure else "this node owns the log and cannot reach it: calls wait"
+        owner = self._bearings.target
+        if owner is not None:
+            return self._herald.obstacle_at(owner)
+        if self.part == "taking over" or self._term is not None:
+            return "this node is about to own the log: calls wait"
+        if self.part == "starting":
+            return "this node has not read all of the log yet, and knows of no owner: calls wait"
+        return "no node is known to own the log just now: calls wait"
 
     async def reached(self) -> None:
         """Return when calls have somewhere to go."""

@@ -18,6 +18,7 @@ from fanlog.broker.clock import Clock
 from fanlog.config import Config
 from fanlog.core.authority import Grants
 from fanlog.core.hard_state import HardState
+from fanlog.core.roles import OWNER
 from fanlog.errors import ConfigError, FanlogError
 from fanlog.model import names
 from fanlog.model.identity import TOKEN_PREFIX, Principal, account_email
@@ -54,6 +55,21 @@ async def ensure_accounts(broker: Broker, clock: Clock, folder: Path) -> None:
         await broker.ledger.commit(records)
         where = "no token" if path is None else f"token_file={path}"
         log.info("action=account_created account=%s role=%s %s", name, role, where)
+    await _recover_administrator(broker, clock, folder)
+
+
+async def _recover_administrator(broker: Broker, clock: Clock, folder: Path) -> None:
+    """Make a token known that `fanlog auth init` has left for this node."""
+    token = await asyncio.to_thread(bootstrap.recovery_token, folder)
+    if not token:
+        return
+    records = bootstrap.grant_records(
+        *(broker.hard, broker.accounts.server_id, bootstrap.ADMINISTRATOR, OWNER, token),
+        now_s=clock.wall_ns() / 1e9,
+    )
+    await broker.ledger.commit(records)
+    path = await asyncio.to_thread(bootstrap.settle_recovery, folder, token)
+    log.info("action=administrator_recovered token_file=%s", path)
 
 
 class ForwardingAccount:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import uvloop
 
@@ -74,17 +75,21 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         store.close()
 
 
+STARTING: Final = "the server is starting"
+STOPPING: Final = "the server is stopping"
+
+
 class _Pages:
     """What a server that is alone says of itself."""
 
     def __init__(self, shard: Shard, numbers: MetricsReader) -> None:
         self._shard = shard
         self._numbers = numbers
-        self.is_ready = False
+        self.obstacle = STARTING
 
     @property
     def remarks(self) -> Sequence[str]:
-        return self._shard.remarks if self.is_ready else ()
+        return self._shard.remarks if not self.obstacle else ()
 
     async def check_metrics(self, request: PageRequest) -> None:
         await self._shard.check_metrics(request)
@@ -116,14 +121,14 @@ async def _serving(
             await entrance.open(sockets)
             numbers.start()
             health.serving()
-            pages.is_ready = True
+            pages.obstacle = ""
             shard.begin(config.push_issuer or sockets.url(is_tls=entrance.is_tls))
             yield Server(
                 *(shard.broker, shard.senders, store, config.host, sockets.port),
                 *(sockets.endpoint, sockets.http_endpoint, entrance.is_tls),
             )
         finally:
-            pages.is_ready = False
+            pages.obstacle = STOPPING
             health.drain()
             shard.drain()
             entrance.close()

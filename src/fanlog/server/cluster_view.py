@@ -84,6 +84,7 @@ class ClusterView:
                 link_address=owner.link_address,
                 applied_offset=standing.applied_offset,
                 silent_s=max(0.0, now - standing.heard_s),
+                trouble=node.obstacle,
             )
         yield self._own_state()
         # As the owner left them in the log.
@@ -110,7 +111,7 @@ class ClusterView:
             link_address=node.card.link_address,
             applied_offset=standing.applied_offset,
             lag_records=self._lag_records,
-            trouble=node.trouble,
+            trouble=node.trouble or (node.obstacle if node.part == "owner" else ""),
         )
 
     def _standbys(self) -> Iterable[NodeView]:
@@ -134,12 +135,23 @@ class ClusterView:
         standing, now = node.standing, self._clock.boottime_s()
         heard_s = standing.renewed_s if standing.role == "owning" else standing.fetched_s
         silent_s = min(max(0.0, now - heard_s), 1e9)
-        problem = self._topic.problem
+        troubles = [self._topic.problem, self._stray_records]
         return KafkaView(
             servers=self._servers,
             is_reachable=silent_s < node.session.length_s,
             silent_s=silent_s,
-            troubles=(problem,) if problem else (),
+            troubles=tuple(one for one in troubles if one),
+        )
+
+    @property
+    def _stray_records(self) -> str:
+        """That somebody else writes to the topic; empty as long as nobody did."""
+        standing = self._node.standing
+        if not standing.stray_records:
+            return ""
+        return (
+            f"{standing.stray_records} records of the topic are no entries of the cluster and were "
+            f"passed over, the last at {standing.stray_sentence}; let nobody but the nodes write"
         )
 
     @property
@@ -159,12 +171,9 @@ class ClusterView:
         told = [f"node {node.card.name}: {node.part} in cluster {self._name}, term {owner.term}"]
         if node.part != "owner":
             told.append(f"owner: {'none' if owner.card is None else owner.card.name}")
-        elif not node.is_sure:
-            told.append("the owner cannot reach the log just now: calls wait")
         if node.trouble:
             told.append(f"trouble: {node.trouble}")
-        if self._topic.problem:
-            told.append(f"topic: {self._topic.problem}")
+        told += (f"topic: {one}" for one in (self._topic.problem, self._stray_records) if one)
         return told
 
     def numbers(self, gateway: Gateway) -> Iterator[Reading]:
@@ -172,6 +181,7 @@ class ClusterView:
         node = self._node
         standing = node.standing
         yield column("fanlog_cluster_role", {part: int(part == node.part) for part in PARTS})
+        yield sample("fanlog_cluster_serving", int(not node.obstacle))
         yield sample("fanlog_cluster_sure", int(node.is_sure))
         yield sample("fanlog_cluster_term", standing.term)
         yield sample("fanlog_cluster_applied_offset", standing.applied_offset)
@@ -180,6 +190,7 @@ class ClusterView:
         yield sample("fanlog_cluster_take_overs", node.take_overs)
         yield sample("fanlog_cluster_renewals_late", node.late_renewals)
         yield sample("fanlog_cluster_caches_discarded", standing.started_over)
+        yield sample("fanlog_cluster_stray_records", standing.stray_records)
         yield sample("fanlog_cluster_calls_held", gateway.counts.held + node.held)
         yield sample("fanlog_cluster_calls_given_up", gateway.counts.given_up)
         yield sample("fanlog_cluster_calls_forwarded", gateway.counts.forwarded)

@@ -220,7 +220,7 @@ class _Process:
             *(self.node, self.view, self._numbers.reader, self.shards, peers),
             is_guarded=config.auth != "none",
         )
-        self._health = Health(SERVICE_NAMES, self._degraded)
+        self._health = Health(SERVICE_NAMES, self._degraded, lambda: self._pages.obstacle)
         self._link_server = LinkServer(
             passport,
             self.gateway.link_methods,

@@ -1,8 +1,8 @@
 """grpc.health.v1: one status for the whole server, and one for its publisher.
 
 While publishing is refused for want of room the publisher is NOT_SERVING and everything else is
-served. Nothing tells of that, so that it is looked at for each `Check`, and for a `Watch` once a
-second.
+served; a node of a cluster whose calls wait serves nothing. Nothing tells of either, so that both
+are looked at for each `Check`, and for a `Watch` once a second.
 
 Watchers are told NOT_SERVING when the server drains and then sent away, so that a client that only
 watches does not hold up the stop.
@@ -30,20 +30,27 @@ SERVICE_NAME = "grpc.health.v1.Health"
 
 #: The service that does not serve while publishing is refused.
 PUBLISHER = "google.pubsub.v1.Publisher"
-#: How often a watched publisher is looked at.
+#: How often what is watched is looked at.
 LOOK_S = 1.0
 
 
 class Health:
     """Not serving until `serving` is called, nor after `drain`.
 
-    `degraded` says why publishing is refused; nothing while it is not.
+    `degraded` says why publishing is refused, `obstacle` why calls are not served; nothing while
+    it is not so.
     """
 
-    def __init__(self, services: Iterable[str], degraded: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        services: Iterable[str],
+        degraded: Callable[[], str],
+        obstacle: Callable[[], str] = str,
+    ) -> None:
         #: The empty name is the server as a whole.
         self._services = {"", *services}
         self._degraded = degraded
+        self._obstacle = obstacle
         self._status: int = _NOT_SERVING
         self._is_over = False
         self._changed = asyncio.Event()
@@ -82,16 +89,18 @@ class Health:
             if is_over:
                 raise CallRefused(Status(UNAVAILABLE, "the server is stopping"))
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if service == PUBLISHER else None):
+                async with asyncio.timeout(LOOK_S):
                     await changed.wait()
 
     def _status_of(self, service: str) -> int:
         if service not in self._services:
             # The protocol wants an unknown service watched, too: it may come later.
             return _UNKNOWN
-        if service == PUBLISHER and self._status == _SERVING and self._degraded():
+        if self._status != _SERVING or self._obstacle():
             return _NOT_SERVING
-        return self._status
+        if service == PUBLISHER and self._degraded():
+            return _NOT_SERVING
+        return _SERVING
 
     def _change(self, status: int) -> None:
         self._status = status

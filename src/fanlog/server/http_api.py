@@ -53,7 +53,8 @@ class NodePages(Protocol):
     """What a server says of itself, whatever it serves just now."""
 
     @property
-    def is_ready(self) -> bool: ...
+    def obstacle(self) -> str:
+        """Why it is not ready to serve; empty when it is."""
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -78,9 +79,10 @@ def http_app(
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        first, status = ("ready", 200) if pages.is_ready else ("not ready", 503)
+        obstacle = pages.obstacle
+        first = f"not ready: {obstacle}" if obstacle else "ready"
         told = [f"{line}\n" for line in (first, *pages.remarks)]
-        return PlainTextResponse("".join(told), status_code=status)
+        return PlainTextResponse("".join(told), status_code=503 if obstacle else 200)
 
     async def metrics(request: Request) -> Response:
         try:

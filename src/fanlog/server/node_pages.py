@@ -41,8 +41,8 @@ class ClusterPages:
         self.is_ending = False
 
     @property
-    def is_ready(self) -> bool:
-        return self._node.is_reachable and not self.is_ending
+    def obstacle(self) -> str:
+        return "this node is stopping" if self.is_ending else self._node.obstacle
 
     @property
     def remarks(self) -> Sequence[str]:

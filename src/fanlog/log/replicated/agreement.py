@@ -114,6 +114,13 @@ class _Examination:
         for offset in rebuilt.wrong_pieces:
             text = "the snapshot tells something else than the entries before it"
             report.add("error", f"Kafka: offset {offset}: {text}")
+        if rebuilt.last_stray is not None:
+            report.add(
+                "warning",
+                f"Kafka: {rebuilt.stray_count} records are no entries of the cluster and were "
+                f"passed over, the last at offset {rebuilt.last_stray.offset}: "
+                f"{rebuilt.last_stray.void}; nobody but its nodes should write to the topic",
+            )
         known = rebuilt.facts
         if not rebuilt.is_whole:
             report.add("error", "Kafka: no whole snapshot: a new node cannot begin there")

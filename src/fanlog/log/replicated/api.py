@@ -78,6 +78,10 @@ class Standing(NamedTuple):
     clock_ahead_s: float | None
     #: How often the cache was discarded since this object was made.
     started_over: int
+    #: Records of the partition that were read and are no entries of the cluster, since this object
+    #: was made; where the last one lies, and what it is.
+    stray_records: int = 0
+    stray_sentence: str = ""
 
 
 class ReplicatedEngine(Log, Protocol):

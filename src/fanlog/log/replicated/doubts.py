@@ -7,7 +7,7 @@ left of a topic that was deleted.
 
 from __future__ import annotations
 
-from fanlog.log.replicated.entries import EntryDamaged, ForeignEntry
+from fanlog.log.replicated.entries import EntryDamaged, StrayRecord
 from fanlog.log.replicated.facts import StoryFacts
 from fanlog.log.replicated.partition import (
     Fetched,
@@ -46,7 +46,7 @@ def doubt(partition: Partition, facts: StoryFacts, bounds: PartitionBounds) -> s
     record = _fetch(partition, facts.last_offset)
     try:
         entry = Story(partition.cluster, facts).decode(record.value)
-    except (EntryDamaged, ForeignEntry) as error:
+    except (EntryDamaged, StrayRecord) as error:
         return f"its last entry, at offset {record.offset}, is gone: {error}"
     if not is_same(facts, entry):
         return f"its last entry, at offset {record.offset}, is another in the partition"

@@ -36,6 +36,8 @@ NO_CHAIN = bytes(CHAIN_BYTES)
 # payload checksum; then the checksum of these 60 bytes.
 _FIELDS = struct.Struct("<4sBBH4sqqQ16sII")
 _CHECKSUM = struct.Struct("<I")
+#: Where the cluster's tag stands among the fields.
+_TAG_AT = 8
 _OFFSET = struct.Struct("<q")
 HEAD_BYTES = _FIELDS.size + _CHECKSUM.size
 
@@ -46,8 +48,8 @@ class EntryDamaged(ValueError):
     """The bytes are no entry that this build can read; the sentence names the problem."""
 
 
-class ForeignEntry(ValueError):
-    """A whole entry of another cluster: it has no meaning here."""
+class StrayRecord(ValueError):
+    """An entry of another cluster, or bytes that no node can have written: of no meaning here."""
 
 
 class Head(NamedTuple):
@@ -95,11 +97,13 @@ def decode(tag: bytes, value: bytes) -> LogEntry:
     """Read an entry back. Large parts of the result are views of `value`.
 
     Raises:
-        EntryDamaged: It is not an entry, or of a version or kind that this build does not know.
-        ForeignEntry: It is an entry of another cluster.
+        EntryDamaged: It is damaged, or of a version or kind that this build does not know.
+        StrayRecord: It is an entry of another cluster, or none at all.
     """
+    if is_stray(tag, value):
+        raise StrayRecord(f"{len(value)} bytes that are no entry of Fanlog")
     if len(value) < HEAD_BYTES or not value.startswith(MAGIC):
-        raise EntryDamaged(f"{len(value)} bytes that are no entry of Fanlog")
+        raise EntryDamaged(f"{len(value)} bytes that were an entry of Fanlog, and are damaged")
     head_bytes = value[:HEAD_BYTES]
     fields = _FIELDS.unpack_from(head_bytes)
     _, version, kind, flags, cluster, term, expected, sequence, chain, size_bytes, payload_crc = (
@@ -109,7 +113,7 @@ def decode(tag: bytes, value: bytes) -> LogEntry:
     if crc32c(head_bytes[: _FIELDS.size]) != stored:
         raise EntryDamaged("the head of an entry fails its checksum")
     if cluster != tag:
-        raise ForeignEntry(f"an entry of another cluster (its tag is {cluster.hex()})")
+        raise StrayRecord(f"an entry of another cluster (its tag is {cluster.hex()})")
     if version != FORMAT_VERSION or flags or not payloads.is_known(kind):
         raise EntryDamaged(
             f"an entry of format version {version}, kind {kind} and flags {flags:#x}: this build "
@@ -125,6 +129,18 @@ def decode(tag: bytes, value: bytes) -> LogEntry:
         raise EntryDamaged(f"the payload of an entry of kind {kind}: {error}") from error
     _check_head(head, body)
     return LogEntry(head, body, head_bytes, len(value))
+
+
+def is_stray(tag: bytes, value: bytes) -> bool:
+    """Whether no node of the cluster can have written these bytes, in any version.
+
+    An entry begins with the magic, and has the cluster's tag at its place. A record of which
+    neither is left is not one that was damaged: Kafka's checksum is over both.
+    """
+    if value.startswith(MAGIC) or value[_TAG_AT : _TAG_AT + TAG_BYTES] == tag:
+        return False
+    # Fewer bytes than there are in a tag say nothing, unless they are the begin of an entry.
+    return not (value and MAGIC.startswith(value))
 
 
 def chain_after(chain: bytes, offset: int, head_bytes: bytes) -> bytes:

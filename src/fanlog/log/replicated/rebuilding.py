@@ -40,10 +40,17 @@ class Rebuilt:
         #: Offsets of pieces of snapshots that tell something else than the entries before them.
         self.wrong_pieces: list[int] = []
         self.checked_pieces = 0
+        #: The last record that is no entry of the cluster.
+        self.last_stray: ToldEntry | None = None
 
     @property
     def facts(self) -> StoryFacts:
         return self._story.facts
+
+    @property
+    def stray_count(self) -> int:
+        """Records that are no entries of the cluster."""
+        return self._story.stray_count
 
     @property
     def is_whole(self) -> bool:
@@ -64,6 +71,8 @@ class Rebuilt:
                     break
                 was_whole = self.is_whole
                 told = self._story.read(record)
+                if told.entry is None:
+                    self.last_stray = told
                 if was_whole and isinstance(told.body, SnapshotPiece):
                     # The entries before it alone.
                     self._apply(waiting)

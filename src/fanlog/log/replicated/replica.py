@@ -7,6 +7,7 @@ begins again from what the cache has.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ from fanlog.log.replicated.partition import (
 from fanlog.log.replicated.state_feed import StateFeed, StateListener
 from fanlog.log.replicated.steps import Steps
 from fanlog.log.replicated.story import Story, StoryBroken, ToldEntry, new_facts
+
+log = logging.getLogger("fanlog.replica")
 
 Result = TypeVar("Result")
 
@@ -74,6 +77,9 @@ class Replica:
         self.sent_s = float("-inf")
         #: How often the cache was discarded.
         self.started_over = 0
+        #: Records that were applied and are no entries of the cluster, and the last of them.
+        self.stray_records = 0
+        self.stray_sentence = ""
 
     @property
     def story(self) -> Story:
@@ -231,7 +237,18 @@ class Replica:
             raise
         self.is_whole, self.members = story.is_whole, story.members
         self.end_offset = max(self.end_offset, story.facts.next_offset)
+        if any(one.entry is None for one in told):
+            self._note_strays([one for one in told if one.entry is None])
         self.feed.apply((one.body for one in told), story.facts.sequence)
+
+    def _note_strays(self, found: Sequence[ToldEntry]) -> None:
+        self.stray_records += len(found)
+        self.stray_sentence = f"offset {found[-1].offset}: {found[-1].void}"
+        log.warning(
+            "action=stray_records count=%d last=%r; somebody else writes to the topic",
+            len(found),
+            self.stray_sentence,
+        )
 
 
 def _read(story: Story, records: Sequence[Fetched]) -> tuple[list[ToldEntry], StoryBroken | None]:

@@ -79,7 +79,7 @@ CLOCK_TOLERANCE_S = 5.0
 #: behind a pause, of Kafka or of this node, it may be old.
 FRESH_S = 1.0
 #: How long the follower waits for records at a time: a take-over waits for that to end.
-FOLLOW_WAIT_S = 0.04
+FOLLOW_WAIT_S = 0.05
 #: How long the outcome of an append is looked for while the partition cannot be asked.
 PATIENCE_S = 10.0
 
@@ -499,6 +499,8 @@ class ReplicatedLog:
                 is_whole=replica.is_whole,
                 fetched_s=replica.fetched_s,
                 started_over=replica.started_over,
+                stray_records=replica.stray_records,
+                stray_sentence=replica.stray_sentence,
                 **changes,
             )
             if after.role != "owning":

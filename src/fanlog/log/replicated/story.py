@@ -4,10 +4,10 @@
 | --- | --- | --- |
 | take-over | it names the present term, wherever it lies | void |
 | any other | its term is the present one and open, and it lies where it expects to | void |
-| of another cluster | never | void |
+| of another cluster, or no entry at all (a *stray record*) | never | void |
 
 The story is *broken* by an entry that counts and has a wrong chain, sequence or publish time; by
-bytes that are no entry or of a newer version; and by offsets that do not follow one another. So it
+an entry that is damaged or of a newer version; and by offsets that do not follow one another. So it
 is by an entry whose writer has read another story: one of another term that lies where it expects
 to, and a take-over from a term that is to come. The partition then lost records that were read
 here, and got others in their place.
@@ -30,7 +30,7 @@ from fanlog.log.encoded import EncodedCommit
 from fanlog.log.replicated import entries
 from fanlog.log.replicated.api import NO_TERM, Member
 from fanlog.log.replicated.bodies import Body, Checkpoint, HandOver, Renewal, TakeOver
-from fanlog.log.replicated.entries import EntryDamaged, ForeignEntry, Head, LogEntry
+from fanlog.log.replicated.entries import EntryDamaged, Head, LogEntry, StrayRecord
 from fanlog.log.replicated.facts import StoryFacts
 from fanlog.log.replicated.marks import Marks
 from fanlog.log.replicated.partition import Fetched
@@ -48,7 +48,7 @@ class ToldEntry(NamedTuple):
 
     offset: int
     append_time_ms: int
-    #: None for one of another cluster.
+    #: None for a stray record.
     entry: LogEntry | None
     #: Why it does not count; empty if it does.
     void: str
@@ -68,9 +68,9 @@ class Story:
         self._facts = facts
         self._marks = marks or Marks()
         self._members: tuple[Member, ...] = ()
-        #: Entries that did not count, and those of them that were of another cluster.
+        #: Entries that did not count, and those of them that were stray records.
         self.void_count = 0
-        self.foreign_count = 0
+        self.stray_count = 0
 
     @property
     def facts(self) -> StoryFacts:
@@ -112,9 +112,9 @@ class Story:
         """
         try:
             entry = entries.decode(self._tag, record.value)
-        except ForeignEntry as error:
+        except StrayRecord as error:
             self._check_place(record.offset)
-            self.foreign_count += 1
+            self.stray_count += 1
             return self._skip(record.offset, record.append_time_ms, None, str(error))
         except EntryDamaged as error:
             raise StoryBroken(f"the record at offset {record.offset}: {error}") from error
@@ -251,7 +251,7 @@ class Story:
         """A record read before, without a look at whether it counts.
 
         Raises:
-            EntryDamaged, ForeignEntry: As `entries.decode`.
+            EntryDamaged, StrayRecord: As `entries.decode`.
         """
         return entries.decode(self._tag, value)
 

@@ -13,6 +13,12 @@ CLUSTER = (
         when="of a node of a cluster",
     ),
     Family(
+        "fanlog_cluster_serving",
+        "gauge",
+        "1 while calls to this node are served, by it or by the owner; 0 while they wait.",
+        when="of a node of a cluster",
+    ),
+    Family(
         "fanlog_cluster_sure",
         "gauge",
         "1 while this node owns and may answer.",
@@ -58,6 +64,12 @@ CLUSTER = (
         "fanlog_cluster_caches_discarded",
         "counter",
         "Caches that this node could not trust.",
+        when="of a node of a cluster",
+    ),
+    Family(
+        "fanlog_cluster_stray_records",
+        "counter",
+        "Records of the topic that are no entries of the cluster, and were passed over.",
         when="of a node of a cluster",
     ),
     Family(

@@ -19,6 +19,7 @@ from fanlog.testing.author import ONE, Author
 from fanlog.testing.kafka_partition import KafkaTopic, ProduceFault
 from replica_nodes import ReplicaNodes, read_all
 
+NOTHING = Renewal(members=())
 LOST = (ProduceFault.LOST, ProduceFault.LATE)
 THERE = [fault for fault in ProduceFault if fault not in LOST]
 
@@ -57,6 +58,30 @@ def test_a_commit_that_may_come_is_answered_so_and_the_node_steps_down(
     assert log.take_over()
     Author(log).publish(ONE, b"b")
     assert log.bounds(ONE) == Bounds(0, end + 1)
+
+
+def test_records_of_somebody_else_stop_no_node(nodes: ReplicaNodes, topic: KafkaTopic):
+    log, other = nodes.owner("north"), nodes.make("south")
+    Author(log).publish(ONE, b"a")
+    for value in (
+        b"",
+        b"from a console",
+        Story("there", log._replica.story.facts).encode(NOTHING)[0],
+    ):
+        topic.put(value)
+        read_all(other)
+        Author(log).publish(ONE, b"b")
+    assert log.standing.role == "owning"
+    read_all(other)
+    assert other.bounds(ONE) == log.bounds(ONE) == Bounds(0, 4)
+    assert other.standing.sentence == ""
+    for one in (log, other):
+        assert one.standing.stray_records == 3
+        assert "another cluster" in one.standing.stray_sentence
+    topic.put(b"and one behind the last")
+    assert other.take_over()
+    Author(other).publish(ONE, b"c")
+    assert other.bounds(ONE) == Bounds(0, 5)
 
 
 def test_a_renewal_that_may_come_ends_the_term(nodes: ReplicaNodes, topic: KafkaTopic):
@@ -261,7 +286,7 @@ def _fail(*_: object) -> None:
 def test_a_broken_story_is_never_read_on(nodes: ReplicaNodes, topic: KafkaTopic):
     log = nodes.owner("north")
     Author(log).publish(ONE, b"a")
-    topic.put(b"junk")
+    topic.put(b"\xfaFLE, and no more")
     with pytest.raises(CommitFailed):
         Author(log).publish(ONE, b"b")
     assert log.standing.role == "following"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from crc32c import crc32c
 
 from entry_samples import CARD, IDENTITY, NONCE, make_commit
 from fanlog.log.replicated import entries, story
@@ -129,7 +130,7 @@ def test_entries_of_another_cluster_are_void(owned: Story):
     assert "another cluster" in told.void
     assert (told.entry, told.body) == (None, None)
     assert owned.facts == replace(before, next_offset=3)
-    assert (owned.void_count, owned.foreign_count) == (1, 1)
+    assert (owned.void_count, owned.stray_count) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +156,49 @@ def test_an_entry_that_counts_and_does_not_fit_breaks_the_story(
         owned.read(Fetched(3, 5_000, owned.encode(RENEWAL)[0]))
 
 
-@pytest.mark.parametrize("value", [b"", b"junk", b"\xfaFLE" + bytes(60)])
-def test_bytes_that_are_no_entry_break_the_story(owned: Story, value: bytes):
+@pytest.mark.parametrize("value", [b"", b"junk", b'{"order": 17}' * 9, bytes(64)])
+def test_bytes_that_are_no_entry_are_void(owned: Story, value: bytes):
+    before = owned.facts
+    told = owned.read(Fetched(2, 5_000, value))
+    assert "no entry of Fanlog" in told.void
+    assert (told.entry, told.body) == (None, None)
+    assert owned.facts == replace(before, next_offset=3)
+    assert (owned.void_count, owned.stray_count) == (1, 1)
+    # The owner goes on behind them.
+    assert not say(owned, make_commit(2)).void
+
+
+def test_a_story_may_begin_behind_a_stray_record():
+    told = Story("here", new_facts(0))
+    assert told.read(Fetched(0, 5_000, b"junk")).void
+    assert not say(told, take_over()).void
+    assert told.facts.term == 1
+
+
+@pytest.mark.parametrize("value", [b"\xfa", b"\xfaFL", b"\xfaFLE", b"\xfaFLE" + bytes(60)])
+def test_bytes_that_may_have_been_an_entry_break_the_story(owned: Story, value: bytes):
     with pytest.raises(StoryBroken, match="the record at offset 2"):
         owned.read(Fetched(2, 5_000, value))
+
+
+@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("at", range(64))
+def test_an_entry_that_is_damaged_in_one_place_is_never_passed_over(
+    owned: Story, at: int, length: int
+):
+    value, _ = owned.encode(make_commit(2))
+    damaged = value[:at] + bytes(byte ^ 0xFF for byte in value[at : at + length])
+    damaged += value[len(damaged) :]
+    with pytest.raises(StoryBroken, match="the record at offset 2"):
+        owned.read(Fetched(2, 5_000, damaged))
+
+
+def test_an_entry_of_a_newer_version_breaks_the_story(owned: Story):
+    value, _ = owned.encode(make_commit(2))
+    fields = value[:4] + bytes([entries.FORMAT_VERSION + 1]) + value[5:60]
+    newer = fields + crc32c(fields).to_bytes(4, "little") + value[64:]
+    with pytest.raises(StoryBroken, match="a newer one wrote it, update this node"):
+        owned.read(Fetched(2, 5_000, newer))
 
 
 @pytest.mark.parametrize("offset", [1, 3])
