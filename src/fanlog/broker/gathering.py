@@ -48,7 +48,7 @@ class Gathering:
     trims: list[Trim] = field(default_factory=list)
     #: Of the publishers.
     size_bytes: int = 0
-    #: At most so many in the log, state included.
+    #: At most so many in the log, state included where the log has a bound for it.
     stored_bytes: int = 0
     #: Whether a transaction was told that it will be in this commit.
     is_promised: bool = False

@@ -58,7 +58,7 @@ class Transaction:
         self._records: list[Record] = []
         self._publications: list[Publication] = []
         self._trims: Sequence[Trim] = ()
-        #: At most so many are stored of it.
+        #: At most so many are stored of it; of messages alone where the log has no bound.
         self._stored_bytes = 0
         #: End of each partition that this transaction appends to; None before it is asked for.
         self._ends: dict[PartitionId, Offset] | None = None
@@ -81,8 +81,11 @@ class Transaction:
         Raises:
             CommitTooLarge: The log takes no such commit; nothing was applied.
         """
-        self._stored_bytes += stored_bytes_max(body)
-        self._ledger.check_size((), self._stored_bytes, is_begun=bool(self._records))
+        if self._ledger.commit_bytes_max is None:
+            self._stored_bytes += len(body.content)
+        else:
+            self._stored_bytes += stored_bytes_max(body)
+            self._ledger.check_size((), self._stored_bytes, is_begun=bool(self._records))
         base = self.end(partition)
         self._publications.append((topic, partition, base, body))
         if body.terms is not None:
@@ -157,6 +160,8 @@ class Ledger:
         """`take_ready` spares the first load, where hard state is there already."""
         self._take_ready = take_ready
         self._store = store
+        #: The most bytes of one commit; None for no bound.
+        self.commit_bytes_max = store.features.commit_bytes_max
         self._committer = committer
         self._clock = clock
         self._sealing = Sealing(seal_keys)
@@ -256,14 +261,17 @@ class Ledger:
     def check_size(self, records: Sequence[Record], before_bytes: int, *, is_begun: bool) -> int:
         """The most bytes that records take in the log, beside others of their transaction.
 
-        A transaction that has begun to change hard state can only fail whole: the log refuses it.
+        0 for a log without a bound. A transaction that has begun to change hard state can only fail whole: the log refuses it.
 
         Raises:
             CommitTooLarge: The log takes no such commit.
         """
+        most = self.commit_bytes_max
+        if most is None:
+            # Such a log takes any commit, and each would pay for a sum that nothing depends on.
+            return 0
         added_bytes = state_bytes(records, self._sealing.value_of)
-        most = self._store.features.commit_bytes_max
-        if most is not None and before_bytes + added_bytes > most and not is_begun:
+        if before_bytes + added_bytes > most and not is_begun:
             raise CommitTooLarge(
                 f"it changes up to {before_bytes + added_bytes} bytes in one commit, messages and "
                 f"state, and the log of a cluster takes {most}; nothing changed"

@@ -192,7 +192,7 @@ class Writer:
     ) -> asyncio.Future[None]:
         """Put all of it into one commit; the records are applied already.
 
-        At most `stored_bytes` are stored of it: commits are bounded by messages and state together.
+        At most `stored_bytes` are stored of it; commits are bounded by them.
 
         With `can_wait` no commit is started for it: it goes along with the next one, or soon by
         itself. The future raises CommitFailed or DiskFull if the commit did not happen. An ignored
