@@ -117,6 +117,42 @@ def test_dead_letters_do_not_use_up_the_turns_of_their_tenant(world, limit):
     assert world.backlog.to_forward == list(range(99))
 
 
+class Waiting:
+    """Messages that wait for others, and room to put so many of them aside."""
+
+    causes = True
+
+    def __init__(self, *offsets, room):
+        self.offsets = offsets
+        self.room = room
+
+    def __contains__(self, offset):
+        return offset in self.offsets
+
+    def hold(self, offset):
+        self.room -= 1
+        return self.room >= 0
+
+
+def test_messages_that_wait_for_others_do_not_use_up_the_turns_of_their_tenant(world):
+    world.publish(*[A] * 100, *[0] * 300, *[B] * 300)
+    world.backlog._depending = Waiting(*range(99), room=1_000)
+    found = []
+    while 99 not in found:
+        found += world.take(5)
+    assert len(found) <= 3 * TURN
+    assert min(found) == 99
+
+
+def test_without_room_to_put_them_aside_the_other_tenants_go_on(world):
+    world.publish(*[A] * 100, *[0] * 300, *[B] * 300)
+    world.backlog._depending = waiting = Waiting(*range(100), room=10)
+    found = [offset for _ in range(200) for offset in world.take(20)]
+    assert sorted(found) == list(range(100, 700))
+    waiting.offsets = ()
+    assert world.take(200) == list(range(10, 100))
+
+
 def test_all_come_once_and_in_order_of_their_tenant(world):
     rng = random.Random(3)
     world.publish(*rng.choices([0, A, B, C], weights=(5, 50, 1, 3), k=900))
