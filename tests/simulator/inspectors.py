@@ -27,8 +27,9 @@ T = TypeVar("T")
 
 #: Messages on a page of a peek.
 PAGE = 7
-#: Seconds that a purge is written down to reach beyond now: it closes all there is.
-BEYOND_S = 1_000.0
+#: A purge is written down as a seek to this time: it closes all there is, also messages whose time
+#: is ahead of a clock that was set back.
+END_OF_TIME_NS = 2**62
 
 
 async def inspector(world: World) -> None:
@@ -184,5 +185,5 @@ async def purge(world: World, name: str) -> None:
                 )
         return tuple((s.partition, world.log_start(s.partition)) for s in shares)
 
-    to = SeekTo(time_ns=int((world.now + BEYOND_S) * 1e9))
+    to = SeekTo(time_ns=END_OF_TIME_NS)
     await called(world, "seek", name, to, verb)

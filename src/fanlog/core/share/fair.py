@@ -78,18 +78,47 @@ class FairBacklog(UnorderedBacklog):
             return
         assert self.agenda is not None
         chosen = self._choose(self.agenda, cursor, end, packer.limit, packer.consumer)
+        # The tenant whose turn it is, if that has brought nothing but messages that are left out.
+        unserved: int | None = None
         for tenant, offset in chosen:
-            slots = find(views, offset)
-            if slots is None or packer.add(slots, offset, offset + 1) == offset:
+            if unserved not in (None, tenant):
+                # Its turn goes on with the next answer: they would use up one after another.
                 break
+            slots = find(views, offset)
+            if slots is None:
+                break
+            if self._leaves_out(offset):
+                unserved = None if tenant == self._last and packer.count else tenant
+            elif self._has_to_stay(offset):
+                self._last = tenant
+                continue
+            elif packer.add(slots, offset, offset + 1) == offset:
+                break
+            else:
+                self._serve(tenant)
+                unserved = None
             if offset >= self.next_offset:
                 # `next_offset` is to pass it.
                 self._held.add(offset)
             else:
                 self._ready.discard(offset)
-            self._counts[tenant] = (self._counts.get(tenant, 0) + 1) % limits.PRIORITY_FLOOR_PART
-            self._last = tenant
-        self._leave_out(packer)
+
+    def _serve(self, tenant: int) -> None:
+        """A tenant has one of its messages handed out."""
+        self._counts[tenant] = (self._counts.get(tenant, 0) + 1) % limits.PRIORITY_FLOOR_PART
+        self._last = tenant
+
+    def _leaves_out(self, offset: Offset) -> bool:
+        """Whether a message is forwarded instead, or put aside until others are acknowledged."""
+        if self._exhausted.may_exist and offset in self._exhausted:
+            self.to_forward.append(offset)
+            return True
+        depending = self._depending
+        return bool(depending.causes) and offset in depending and depending.hold(offset)
+
+    def _has_to_stay(self, offset: Offset) -> bool:
+        """Whether a message waits for others, and there is no room to put it aside."""
+        return bool(self._depending.causes) and offset in self._depending
 
     def release(self, offsets: BitMap64) -> None:
         super().release(offsets)

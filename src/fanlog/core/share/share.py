@@ -108,8 +108,7 @@ class Share(Looking):
             self._soft.leases.mark_all_changed()
         self._soft.backlog.configure(settings.ordering)
         if settings.is_filtered and not before.is_filtered:
-            # Messages met until now were met without a filter, and those before them are as old:
-            # the filter that comes wants all of them, so that one that comes back may go at once.
+            # Messages met until now were met without a filter, and those before them are as old.
             self._open.restart(judge_from=self._soft.backlog.reached)
         elif before.is_filtered and not settings.is_filtered:
             decision.records += self.settle_passed().records

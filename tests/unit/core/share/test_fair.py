@@ -35,20 +35,27 @@ class View:
 
 
 class Nothing:
-    """Neither exhausted nor depending messages."""
+    """Neither exhausted nor depending messages, or so many."""
 
-    may_exist = False
     causes = None
 
+    def __init__(self, *offsets):
+        self.offsets = offsets
+
+    @property
+    def may_exist(self):
+        return bool(self.offsets)
+
     def __contains__(self, offset):
-        return False
+        return offset in self.offsets
 
 
 class World:
     def __init__(self):
         self.agenda = Agenda(PartitionId(1))
         self.end = 0
-        self.backlog = FairBacklog(0, BitMap64(), Aversions(), Nothing(), Nothing())
+        self.exhausted = Nothing()
+        self.backlog = FairBacklog(0, BitMap64(), Aversions(), self.exhausted, Nothing())
         self.cursor = Cursor()
         self.tenant_of = {}
         self.me = Credit()
@@ -94,6 +101,56 @@ def test_a_single_message_waits_for_one_turn_of_each(world, limit):
     while B not in (found := world.tenants(world.take(limit))):
         before += len(found)
     assert before + found.index(B) <= 3 * TURN
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_dead_letters_do_not_use_up_the_turns_of_their_tenant(world, limit):
+    world.publish(*[A] * 100, *[0] * 300, *[B] * 300, *[C] * 300)
+    world.exhausted.offsets = range(99)
+    before = 0
+    for _ in range(200):
+        found = world.tenants(world.take(limit))
+        if A in found:
+            break
+        before += len(found)
+    assert before + found.index(A) <= 3 * TURN
+    assert world.backlog.to_forward == list(range(99))
+
+
+class Waiting:
+    """Messages that wait for others, and room to put so many of them aside."""
+
+    causes = True
+
+    def __init__(self, *offsets, room):
+        self.offsets = offsets
+        self.room = room
+
+    def __contains__(self, offset):
+        return offset in self.offsets
+
+    def hold(self, offset):
+        self.room -= 1
+        return self.room >= 0
+
+
+def test_messages_that_wait_for_others_do_not_use_up_the_turns_of_their_tenant(world):
+    world.publish(*[A] * 100, *[0] * 300, *[B] * 300)
+    world.backlog._depending = Waiting(*range(99), room=1_000)
+    found = []
+    while 99 not in found:
+        found += world.take(5)
+    assert len(found) <= 3 * TURN
+    assert min(found) == 99
+
+
+def test_without_room_to_put_them_aside_the_other_tenants_go_on(world):
+    world.publish(*[A] * 100, *[0] * 300, *[B] * 300)
+    world.backlog._depending = waiting = Waiting(*range(100), room=10)
+    found = [offset for _ in range(200) for offset in world.take(20)]
+    assert sorted(found) == list(range(100, 700))
+    waiting.offsets = ()
+    assert world.take(200) == list(range(10, 100))
 
 
 def test_all_come_once_and_in_order_of_their_tenant(world):
