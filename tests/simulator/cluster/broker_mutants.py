@@ -16,6 +16,7 @@ from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term_clock import TermClock
 from fanlog.errors import Fenced, OutcomeUnknown
 from fanlog.log.replicated import steps
+from fanlog.log.replicated.partition import Produced
 from fanlog.log.replicated.replicated import ReplicatedLog
 from fanlog.log.replicated.steps import AppendOutcome
 from simulator import mutants as single
@@ -23,7 +24,7 @@ from simulator.cluster.planting import always, mutant
 
 
 def of_brokers(name: str, seeds_max: int, *patches: Any, needs: str = "", first: int = 0) -> None:
-    mutant(name, seeds_max, *patches, needs=needs, has_brokers=True, first=first)
+    mutant(name, seeds_max, *patches, needs=needs, has_brokers=True, first=first or 2)
 
 
 def as_with_one_process(name: str, seeds_max: int, *, first: int = 0) -> None:
@@ -51,7 +52,7 @@ def _believing(append: Any) -> Any:
     def other(story: Any, body: Any) -> Any:
         value, entry = story.encode(body)
         answer = yield steps.Produce(value)
-        if isinstance(answer, steps.Produced):
+        if isinstance(answer, Produced):
             told = story.hear(story.facts.next_offset, answer.append_time_ms, entry)
             yield steps.Apply([told])
             return AppendOutcome.HAPPENED
@@ -89,12 +90,16 @@ def _boastful(_: Any) -> Any:
 
 of_brokers("the guard lets every answer out", 60, (TenureGuard, "_unary", _open))
 of_brokers(
-    "an owner with clients answers for three sessions", 60, (OwnerSession, "answer_s", _tireless)
+    "an owner with clients answers for three sessions",
+    60,
+    (OwnerSession, "answer_s", _tireless),
+    needs="rivals",
 )
 of_brokers(
     "clients are answered at once after every take-over",
     60,
     (node, "serve_from", _boastful),
+    needs="rivals",
 )
 of_brokers(
     "an owner that has not begun hands over",

@@ -41,7 +41,8 @@ class WitnessedLog(ReplicatedLog):
 
     def commit(self, commit: Commit) -> None:
         judge = self.witness.serving_world.judge
-        judge.note_attempt(self.standing.term, self.witness.name, commit)
+        if self.standing.role == "owning":
+            judge.note_attempt(self.standing.term, self.witness.name, commit)
         super().commit(commit)
         judge.note_commit(commit)
 
