@@ -93,7 +93,7 @@ of_brokers(
     "an owner with clients answers for three sessions",
     60,
     (OwnerSession, "answer_s", _tireless),
-    needs="rivals",
+    needs="cuts",
 )
 of_brokers(
     "clients are answered at once after every take-over",

@@ -231,9 +231,21 @@ class People(World):
         assert isinstance(life, TermLife)
         if self._present is not None and life is not self._present:
             self.broken.append(
-                f"J7: the owner of term {life.term} answers after that of {self._present.term} "
+                f"J7: the owner of term {life.term} may answer after that of {self._present.term} "
                 f"has begun (at {self.cluster.turns.now:.3f} s)"
             )
+
+    def look(self) -> None:
+        """Look at every owner that may answer just now: it is that of the present term."""
+        for node in self.cluster.owners.values():
+            life = node.life
+            if (
+                life is not None
+                and self.cluster.turns.now >= node.stands_until
+                and node.may_answer
+                and life.tenure.is_sure
+            ):
+                self.answering(life)
 
     # Calls.
 

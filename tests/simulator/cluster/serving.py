@@ -27,6 +27,8 @@ from simulator.runner import judged
 #: A world is over by then.
 _LIFE_S = 20_000.0
 _SLICE_S = 5.0
+#: How often all nodes are looked at.
+_LOOK_S = 0.05
 
 
 class ServingWorld(World):
@@ -79,6 +81,7 @@ class ServingWorld(World):
         living = Turn(self.turns, lambda: story.live(people), people.process)
         people.process.threads.append(living)
         living.start()
+        self.turns.after(0.1, self._look)
         self.begin_faults()
         while not living.is_over and not self.broken and self.turns.now < _LIFE_S:
             self.run(self.turns.now + _SLICE_S)
@@ -86,6 +89,10 @@ class ServingWorld(World):
             self.broken.append("broke: the world does not end")
             living.kill()
         self.end_processes()
+
+    def _look(self) -> None:
+        self.people.look()
+        self.turns.after(_LOOK_S, self._look)
 
     # What the people do to nodes.
 
