@@ -12,7 +12,6 @@ from typing import Any
 from fanlog.cluster import node
 from fanlog.cluster.guard import TenureGuard
 from fanlog.cluster.ownership import OwnerSession
-from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term_clock import TermClock
 from fanlog.errors import Fenced, OutcomeUnknown
 from fanlog.log.replicated import steps
@@ -20,7 +19,7 @@ from fanlog.log.replicated.partition import Produced
 from fanlog.log.replicated.replicated import ReplicatedLog
 from fanlog.log.replicated.steps import AppendOutcome
 from simulator import mutants as single
-from simulator.cluster.planting import always, mutant
+from simulator.cluster.planting import mutant
 
 
 def of_brokers(name: str, seeds_max: int, *patches: Any, needs: str = "", first: int = 0) -> None:
@@ -101,12 +100,6 @@ of_brokers(
     (node, "serve_from", _boastful),
     needs="rivals",
 )
-of_brokers(
-    "an owner that has not begun hands over",
-    100,
-    (OwnerTenure, "has_begun", always(property(lambda self: True))),
-    needs="moves rivals",
-)
 
 
 # Clocks.
@@ -132,4 +125,3 @@ as_with_one_process("generations begin anew with each life", 60)
 as_with_one_process("attempts are lost with the process", 100)
 as_with_one_process("a dead letter and its ack are two commits", 100)
 as_with_one_process("an ack is answered before its commit", 60)
-as_with_one_process("a key is open while others hold it", 60)
