@@ -12,7 +12,7 @@ from typing import Any
 from fanlog.cluster import ownership
 from fanlog.cluster.ownership import OwnerSession, Vigil
 from fanlog.log.replicated import checkpoints, filling, replicated, steps, upkeep
-from fanlog.log.replicated.bodies import HandOver, TakeOver
+from fanlog.log.replicated.bodies import TakeOver
 from fanlog.log.replicated.partition import Fetched, Produced
 from fanlog.log.replicated.stages import StageFiles
 from fanlog.log.replicated.steps import AppendOutcome, Apply, Produce, ReadEnd, ResetProducer
@@ -326,24 +326,4 @@ mutant(
     (replicated.ReplicatedLog, "_try_append", _unlooked),
     (steps, "_is_over", always(lambda story, term: story.facts.term != term)),
     needs="doubt moves",
-)
-
-
-def _generous(begin_term: Any) -> Any:
-    """A node whose clock is off leaves the log to any other, whoever may answer still."""
-
-    def other(self: replicated.ReplicatedLog, append_time_ms: int, begun_ns: int) -> str:
-        sentence: str = begin_term(self, append_time_ms, begun_ns)
-        if sentence:
-            self._append_quietly(HandOver(successor=""))
-        return sentence
-
-    return other
-
-
-mutant(
-    "a node whose clock is off hands the log over",
-    100,
-    (replicated.ReplicatedLog, "_begin_term", _generous),
-    needs="clocks rivals stands",
 )

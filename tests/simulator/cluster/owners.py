@@ -244,7 +244,10 @@ class OwningNode(Machine):
         life = self.life = people.new_life(self, self.loop, tenure)
         starting = life.begin(life.start())
         try:
-            await starting
+            await asyncio.wait([starting])
+            if starting.cancelled():
+                raise Unavailable("another term has begun")
+            starting.result()
         except BaseException:
             starting.cancel()
             await life.close()
