@@ -49,7 +49,7 @@ def test_every_promise_is_kept(seed):
     check(seed)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 12, 13, 21, 27])
+@pytest.mark.parametrize("seed", [0, 13, 21, 27, 43])
 def test_every_promise_is_kept_to_clients(seed):
     check(seed, brokers=True)
 
@@ -68,7 +68,7 @@ def test_every_promise_is_kept_in_many_worlds(first):
         check(seed)
 
 
-@pytest.mark.parametrize(("seed", "brokers"), [(4, False), (12, True)])
+@pytest.mark.parametrize(("seed", "brokers"), [(4, False), (13, True)])
 def test_a_seed_is_one_history(seed, brokers):
     """Byte by byte, also in another process that hashes strings otherwise."""
     here = run_seed(seed, brokers=brokers).digest
