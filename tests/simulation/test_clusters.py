@@ -21,6 +21,9 @@ NIGHTLY_SEEDS_OF_BROKERS = 400
 NIGHTLY_TOGETHER = 50
 #: Those that are found by the first or second world; the others are looked for at night.
 QUICK = (
+    "a publish is answered before its commit, in a cluster",
+    "clients meet an acknowledged place that is ignored",
+    "generations begin anew with each life, in a cluster",
     "a place is enough, whatever the term",
     "a standby waits for half a session",
     "a take-over names no term",
@@ -46,7 +49,7 @@ def test_every_promise_is_kept(seed):
     check(seed)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 12, 13, 21, 27])
+@pytest.mark.parametrize("seed", [0, 13, 21, 27, 43])
 def test_every_promise_is_kept_to_clients(seed):
     check(seed, brokers=True)
 
@@ -65,7 +68,7 @@ def test_every_promise_is_kept_in_many_worlds(first):
         check(seed)
 
 
-@pytest.mark.parametrize(("seed", "brokers"), [(4, False), (12, True)])
+@pytest.mark.parametrize(("seed", "brokers"), [(4, False), (13, True)])
 def test_a_seed_is_one_history(seed, brokers):
     """Byte by byte, also in another process that hashes strings otherwise."""
     here = run_seed(seed, brokers=brokers).digest

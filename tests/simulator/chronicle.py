@@ -230,6 +230,8 @@ class Chronicle:
     entries: list[Entry] = field(default_factory=list)
     #: How long topics keep messages that do not say; 0 for as long as subscriptions need them.
     topic_retention_s: float = 0.0
+    #: How far the owners of a cluster may count the deadline of a lease apart.
+    lease_slack_s: float = 0.0
     #: Generation of the last lease decided, in any life.
     generation: int = 0
     #: When each generation was decided.

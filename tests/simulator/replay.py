@@ -93,7 +93,7 @@ class Replay:
         #: Deliveries decided before the commit that made their subscription.
         self._early: dict[tuple[SubscriptionId, PartitionId], list[Delivered]] = {}
         self._rotten: set[tuple[int, Offset]] = set()
-        self._settles = Settles(self.accounts, self.violations)
+        self._settles = Settles(self.accounts, self.violations, chronicle.lease_slack_s)
         self._reopenings = Reopenings(chronicle, self._named)
         self.end_s = 0.0
 

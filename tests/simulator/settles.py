@@ -16,8 +16,13 @@ class Settles:
     """The verbs of consumers in one reading of a chronicle."""
 
     def __init__(
-        self, accounts: Mapping[SubscriptionId, Account], violations: list[Violation]
+        self,
+        accounts: Mapping[SubscriptionId, Account],
+        violations: list[Violation],
+        slack_s: float,
     ) -> None:
+        """`slack_s` is how far a deadline may be counted apart."""
+        self._slack_s = slack_s
         self._accounts = accounts
         self._violations = violations
         #: Nacks under way that will certainly count, if nothing comes between.
@@ -124,8 +129,8 @@ class Settles:
             if lease is None or lease.generation != ref.generation:
                 continue
             if is_begin:
-                lease.lo_s = min(lease.lo_s, op.begun_s + seconds)
-                lease.hi_s = max(lease.hi_s, op.ended_s + seconds)
+                lease.lo_s = min(lease.lo_s, op.begun_s + seconds - self._slack_s)
+                lease.hi_s = max(lease.hi_s, op.ended_s + seconds + self._slack_s)
                 # Of two that are under way together nobody can tell which one was the last.
                 lease.extended_at = -1 if lease.extending_until > op.begun_at else op.begun_at
                 lease.extending_until = max(lease.extending_until, op.ended_at)
@@ -135,4 +140,5 @@ class Settles:
                 and lease.extended_at == op.begun_at
             ):
                 # Confirmed, and so it was live; and nothing else that was asked for overlaps.
-                lease.lo_s, lease.hi_s = op.begun_s + seconds, op.ended_s + seconds
+                lease.lo_s = op.begun_s + seconds - self._slack_s
+                lease.hi_s = op.ended_s + seconds + self._slack_s

@@ -153,7 +153,7 @@ mutant("a take-over is not read back", 60, (steps, "take_over", _unread))
 mutant("a take-over that may come is believed", 60, (steps, "take_over", _expected), needs="doubt")
 mutant(
     "who is second to a free log serves at once",
-    40,
+    100,
     (ownership, "serve_from", always(lambda session, before, term, now: now)),
 )
 

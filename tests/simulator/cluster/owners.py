@@ -41,13 +41,13 @@ class WitnessedLog(ReplicatedLog):
 
     def commit(self, commit: Commit) -> None:
         judge = self.witness.serving_world.judge
-        judge.note_attempt(self.standing.term, self.witness.name, commit)
+        if self.standing.role == "owning":
+            judge.note_attempt(self.standing.term, self.witness.name, commit)
         super().commit(commit)
         judge.note_commit(commit)
 
     def take_over(self) -> bool:
         node = self.witness
-        node.world.judge.note_decision(node, node.seen(), is_rival=node.was_ousted)
         is_ours = super().take_over()
         if is_ours and self.standing.role == "owning":
             node.world.judge.note_term(node)
@@ -143,16 +143,19 @@ class RivalVigil(Vigil):
 class SteeredNode(ClusterNode[Shard]):
     """The product's node, but that it takes over whatever the rules say, when it is told to."""
 
-    def steer(self) -> RivalVigil:
+    _decided: Callable[[Seen, bool], None]
+
+    def steer(self, decided: Callable[[Seen, bool], None]) -> RivalVigil:
+        """`decided` is told of each decision to take over, and whether it is one of the rules."""
+        self._decided = decided
         found = self._bearings.vigil = RivalVigil(self.session, self.card.name)
         return found
 
-    def seen(self) -> Seen:
-        return self._bearings.seen()
-
     async def _take_over(self, before: Seen) -> OwnerTenure | None:
         vigil = self._bearings.vigil
-        if isinstance(vigil, RivalVigil) and vigil.is_rival:
+        assert isinstance(vigil, RivalVigil)
+        self._decided(before, not vigil.is_rival)
+        if vigil.is_rival:
             # It has not waited for the owner's silence.
             vigil.is_rival = False
             before = before._replace(applied_offset=-1)
@@ -175,7 +178,6 @@ class OwningNode(Machine):
         self.loop: TurnLoop | None = None
         #: The broker of its term, if it has one.
         self.life: TermLife | None = None
-        self.was_ousted = False
         self._vigil: RivalVigil | None = None
         self._news = asyncio.Event()
 
@@ -189,17 +191,13 @@ class OwningNode(Machine):
         if self.loop is not None and self.node is not None:
             self.loop.call_soon_threadsafe(self._news.set)
 
-    def seen(self) -> Seen:
-        assert self.node is not None
-        return self.node.seen()
-
     @property
     def may_answer(self) -> bool:
         return self.node is not None and self.node.is_sure
 
     def oust(self) -> None:
         if self._vigil is not None and not self.owns:
-            self._vigil.is_rival = self.was_ousted = True
+            self._vigil.is_rival = True
 
     def move(self) -> None:
         """Hand over, and stay or leave."""
@@ -233,17 +231,23 @@ class OwningNode(Machine):
             changed=self._news,
             hold_s=HOLD_S,
         )
-        self._vigil = node.steer()
+        self._vigil = node.steer(
+            lambda seen, is_lawful: self.world.judge.note_decision(
+                self, seen, is_rival=not is_lawful
+            )
+        )
         await node.run()
 
     async def _open(self, tenure: OwnerTenure) -> Shard:
-        self.was_ousted = False
         people = self.serving_world.people
         assert self.loop is not None
         life = self.life = people.new_life(self, self.loop, tenure)
         starting = life.begin(life.start())
         try:
-            await starting
+            await asyncio.wait([starting])
+            if starting.cancelled():
+                raise Unavailable("another term has begun")
+            starting.result()
         except BaseException:
             starting.cancel()
             await life.close()

@@ -20,6 +20,7 @@ from fanlog.broker.transaction import Ledger
 from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term_clock import TermClock
 from fanlog.errors import FanlogError
+from fanlog.log.replicated.replicated import CLOCK_READING_S
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -44,6 +45,16 @@ T = TypeVar("T")
 _LOOK_S = 0.1
 
 
+#: As `simulator.clients` has it, without the longest: a drain waits for them, and nodes look at the
+#: log all the time.
+DEADLINES_S = (10, 10, 30, 60)
+
+
+#: A node finds the partition's time when it takes over, so precisely; the next one counts the
+#: deadlines of leases by what it found itself.
+LEASE_SLACK_S = CLOCK_READING_S + 0.1
+
+
 class People(World):
     """Of one world; `simulator.story` is their plot, too."""
 
@@ -57,6 +68,7 @@ class People(World):
         #: The life that may answer; those before it may not.
         self._present: TermLife | None = None
         super().__init__(cluster.seed, new_senders=new_senders)
+        self.chronicle.lease_slack_s = LEASE_SLACK_S
 
     # What is otherwise than with one process.
 
@@ -77,6 +89,7 @@ class People(World):
             drawn,
             steps=rng.choice((60, 120, 240)),
             pace_s=rng.choice((0.1, 0.3, 1.0)),
+            retries=rng.choice((0.0, 0.0, drawn.retries)),
             **dict.fromkeys(_ABSENT, 0),  # type: ignore[arg-type]
             **dict.fromkeys(_ABSENT_CHANCES, 0.0),  # type: ignore[arg-type]
             lake=False,
@@ -118,10 +131,13 @@ class People(World):
 
     async def up(self) -> TermLife:
         until_s = self.now + 600.0
-        while (life := self.life) is None or not life.is_serving or not life.tenure.is_sure:
-            assert self.now < until_s, "J6: nobody serves"
+        while True:
+            # Also at first: a crash comes with the next turn.
             await asyncio.sleep(_LOOK_S)
-        return life
+            life = self.life
+            if life is not None and life.is_serving and life.tenure.is_sure:
+                return life
+            assert self.now < until_s, "J6: nobody serves"
 
     def crash(self, fault: str = "crash", *, down_s: float | None = None) -> None:
         life = self.life
@@ -133,6 +149,8 @@ class People(World):
     async def stop(self) -> None:
         self.faulted("stop")
         self.cluster.move_owner()
+        # Until another one owns.
+        await asyncio.sleep(2 * self.cluster.temper.session_s)
 
     async def end_faults(self) -> None:
         self.odds = faults.KIND
@@ -213,9 +231,21 @@ class People(World):
         assert isinstance(life, TermLife)
         if self._present is not None and life is not self._present:
             self.broken.append(
-                f"J7: the owner of term {life.term} answers after that of {self._present.term} "
+                f"J7: the owner of term {life.term} may answer after that of {self._present.term} "
                 f"has begun (at {self.cluster.turns.now:.3f} s)"
             )
+
+    def look(self) -> None:
+        """Look at every owner that may answer just now: it is that of the present term."""
+        for node in self.cluster.owners.values():
+            life = node.life
+            if (
+                life is not None
+                and self.cluster.turns.now >= node.stands_until
+                and node.may_answer
+                and life.tenure.is_sure
+            ):
+                self.answering(life)
 
     # Calls.
 

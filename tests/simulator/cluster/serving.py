@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from fanlog.log.api import Commit
 from fanlog.log.encoded import EncodedCommit
 from fanlog.log.replicated.replicated import ReplicatedLog
-from simulator import story
+from simulator import admins, clients, story
 from simulator.cluster.judge import Judge
 from simulator.cluster.owners import OwningNode
-from simulator.cluster.people import People
+from simulator.cluster.people import DEADLINES_S, People
 from simulator.cluster.truth import Truth
 from simulator.cluster.turns import Turn
 from simulator.cluster.world import World
@@ -26,6 +27,8 @@ from simulator.runner import judged
 #: A world is over by then.
 _LIFE_S = 20_000.0
 _SLICE_S = 5.0
+#: How often all nodes are looked at.
+_LOOK_S = 0.05
 
 
 class ServingWorld(World):
@@ -63,9 +66,22 @@ class ServingWorld(World):
 
     def _plot(self, place: Path) -> None:
         people = self.people
+        with (
+            mock.patch.object(clients, "DEADLINES_S", DEADLINES_S),
+            mock.patch.object(admins, "DEADLINES_S", DEADLINES_S),
+        ):
+            self._live(people)
+        # What clients met is judged by a log that is one story.
+        self.broken += self.judge.truth.mistakes
+        self.broken += people.broken if self.broken else judged(people)[0]
+        if not self.broken:
+            self.judge_caches(place)
+
+    def _live(self, people: People) -> None:
         living = Turn(self.turns, lambda: story.live(people), people.process)
         people.process.threads.append(living)
         living.start()
+        self.turns.after(0.1, self._look)
         self.begin_faults()
         while not living.is_over and not self.broken and self.turns.now < _LIFE_S:
             self.run(self.turns.now + _SLICE_S)
@@ -73,11 +89,10 @@ class ServingWorld(World):
             self.broken.append("broke: the world does not end")
             living.kill()
         self.end_processes()
-        # What clients met is judged by a log that is one story.
-        self.broken += self.judge.truth.mistakes
-        self.broken += people.broken if self.broken else judged(people)[0]
-        if not self.broken:
-            self.judge_caches(place)
+
+    def _look(self) -> None:
+        self.people.look()
+        self.turns.after(_LOOK_S, self._look)
 
     # What the people do to nodes.
 

@@ -110,6 +110,9 @@ class SimPartition:
                 return Uncertain("no answer in time")
             topic.turns.sleep(_RETRY_S)
         answer = self._append(value)
+        if isinstance(answer, Produced):
+            # The leader knows by now what is committed, or it would not acknowledge.
+            self._topic.hidden_until = 0.0
         self._travel()
         while isinstance(answer, Produced) and not self._reaches():
             # The producer asks again, and is told that its record is there.

@@ -78,6 +78,9 @@ CLOCK_TOLERANCE_S = 5.0
 #: A record tells how far a clock is off if it was appended so shortly before it was read, at most:
 #: behind a pause, of Kafka or of this node, it may be old.
 FRESH_S = 1.0
+#: How precisely that is to be known before a term begins, and how often it is tried.
+CLOCK_READING_S = 0.5
+CLOCK_READINGS = 5
 #: How long the follower waits for records at a time: a take-over waits for that to end.
 FOLLOW_WAIT_S = 0.05
 #: How long the outcome of an append is looked for while the partition cannot be asked.
@@ -395,8 +398,18 @@ class ReplicatedLog:
 
     def _begin_term(self, append_time_ms: int, begun_ns: int) -> str:
         """Own, unless the wall clock is off: it was between `begun_ns` and now at the append."""
-        append_ns, tolerance_ns = append_time_ms * 1_000_000, int(CLOCK_TOLERANCE_S * 1e9)
         now_ns = self._clock.wall_ns()
+        for _ in range(CLOCK_READINGS):
+            if abs(now_ns - begun_ns) <= CLOCK_READING_S * 1e9:
+                break
+            # This node stood still, or the partition was slow: the time between the two is too
+            # long to say by how much the clock is off, and deadlines would be off by it.
+            begun_ns = self._clock.wall_ns()
+            if not self._append_quietly(Renewal(members=tuple(self._replica.members))):
+                return "the term was over before it began"
+            append_time_ms = self._replica.story.facts.append_time_ms
+            now_ns = self._clock.wall_ns()
+        append_ns, tolerance_ns = append_time_ms * 1_000_000, int(CLOCK_TOLERANCE_S * 1e9)
         ahead_s = (now_ns - append_ns) / 1e9
         if not begun_ns - tolerance_ns <= append_ns <= now_ns + tolerance_ns:
             # Nothing is handed over: the owner before may answer still, and whoever takes a log

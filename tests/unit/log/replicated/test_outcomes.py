@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -227,6 +229,29 @@ def test_a_clock_that_is_off_by_little_serves(nodes: ReplicaNodes):
     log = nodes.make("north")
     nodes.clocks["north"].ahead_s = 4.5
     assert log.take_over()
+
+
+def test_a_node_that_stood_still_at_its_take_over_reads_the_clock_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Deadlines are written in the time that it finds: it must not be seconds behind."""
+    passed_s = 0.0
+    topic = KafkaTopic(wall_ns=lambda: time.time_ns() + int(passed_s * 1e9))
+    nodes = ReplicaNodes(tmp_path, topic)
+    log = nodes.make("north")
+    drive = log._replica.drive
+
+    def slowly(running: Any) -> Any:
+        nonlocal passed_s
+        answer = drive(running)
+        if not passed_s:
+            passed_s = nodes.clocks["north"].ahead_s = 10.0
+        return answer
+
+    monkeypatch.setattr(log._replica, "drive", slowly)
+    assert log.take_over()
+    assert log.standing.clock_ahead_s == pytest.approx(0, abs=2)
+    nodes.close()
 
 
 def test_a_node_that_follows_learns_how_far_its_clock_is_off(nodes: ReplicaNodes):
