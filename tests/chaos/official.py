@@ -142,6 +142,12 @@ class Load:
         self._publishers.clear()
         assert not self.broken, self.broken
 
+    def check_alive(self) -> None:
+        """Subscribers are there until they are told to end: official clients come again."""
+        ended = [future.exception() for future in self._futures if future.done()]
+        assert not ended, ended
+        assert not self.broken, self.broken
+
     def close(self) -> None:
         """End the subscribers; they must be alive until then."""
         self._is_closing.set()

@@ -68,7 +68,7 @@ class Troubled:
         wanted = self.load.history.published_count(FLOW) + MORE
 
         def are_answered() -> bool:
-            assert not self.load.broken, self.load.broken
+            self.load.check_alive()
             return self.load.history.published_count(FLOW) >= wanted
 
         until(are_answered, "publishes are not answered", self.nodes.log_tails)
@@ -86,6 +86,12 @@ class Troubled:
         self.load.stop_publishing()
         for name in SUBSCRIPTIONS:
             self._await_delivery(name)
+        # Confirmations that are under way would find their client closed.
+        until(
+            lambda: not self.load.history.unconfirmed("once"),
+            "acknowledgements are not confirmed",
+            self.nodes.log_tails,
+        )
         return self._check_now()
 
     def close(self) -> None:
@@ -106,10 +112,15 @@ class Troubled:
 
     def _await_delivery(self, name: str) -> None:
         history = self.load.history
+
+        def is_delivered() -> bool:
+            self.load.check_alive()
+            return not history.lost(FLOW, name)
+
         until(
-            lambda: not history.lost(FLOW, name),
+            is_delivered,
             f"what was answered is not delivered to {name}",
-            self.nodes.log_tails,
+            lambda: f"{history.lost(FLOW, name)}\n{self.nodes.log_tails()}",
         )
 
     def _publish(self) -> None:
