@@ -176,12 +176,13 @@ class NodeProcesses:
         self,
         name: str,
         *,
+        launcher: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         data_dir: Path | None = None,
         flags: Sequence[str] = (),
     ) -> Iterator[NodeProcess]:
         """One more node, for a while."""
-        node = self.start(name, environ=environ, data_dir=data_dir, flags=flags)
+        node = self.start(name, launcher=launcher, environ=environ, data_dir=data_dir, flags=flags)
         try:
             yield node
         finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -17,22 +18,24 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from bench.kafka import Kafka
 from google.api_core.exceptions import GoogleAPICallError
 
-from chaos.conftest import missing
 from crash.world import topic_name
 from kafka.answers import Answers
 from kafka.changes import leader_of
 from kafka.epochs import kill_in_epoch, make_rows
 from kafka.serving import SESSION_S, NodeProcess, until
+from kafka.shifted import SECONDS_VARIABLE
 from kafka.troubled import FLOW, Troubled, publisher_of, troubled
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+TESTS = Path(__file__).resolve().parent.parent
 PAUSE_S = 10.0
 #: Kafka without a quorum, in every run and at night.
 SHORT_S, LONG_S = 5.0, 60.0
@@ -182,8 +185,8 @@ def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Trou
     owner = nodes.owner()
     running.spare(owner)
     with (
-        nodes.guest("ahead", environ=faked_time(3_600)) as ahead,
-        nodes.guest("behind", environ=faked_time(-3_600)) as behind,
+        nodes.guest("ahead", **shifted(3_600)) as ahead,
+        nodes.guest("behind", **shifted(-3_600)) as behind,
     ):
         for node in (ahead, behind):
             until(partial(says_its_clock_is_off, node), "it says nothing", node.log_tail)
@@ -210,14 +213,10 @@ def says_its_clock_is_off(node: NodeProcess) -> bool:
     return False
 
 
-def faked_time(seconds: int) -> dict[str, str]:
-    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not found:
-        missing("libfaketime is not installed")
+def shifted(seconds: int) -> dict[str, Any]:
     return {
-        "LD_PRELOAD": str(found[0]),
-        "FAKETIME": f"{seconds:+d}s",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "launcher": [sys.executable, "-m", "kafka.shifted"],
+        "environ": {SECONDS_VARIABLE: f"{seconds:+d}", "PYTHONPATH": str(TESTS)},
     }
 
 
