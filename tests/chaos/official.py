@@ -80,14 +80,21 @@ class Load:
 
         self._publishers.append(self._run(work, channel))
 
-    def subscribe(self, subscription: str, *, exactly_once: bool = False) -> None:
+    def subscribe(
+        self,
+        subscription: str,
+        *,
+        exactly_once: bool = False,
+        lease_s: int = LEASE_S,
+        messages_max: int = 500,
+    ) -> None:
         """Receive with callbacks and acknowledge everything; note what is confirmed."""
         transport = SubscriberGrpcTransport(channel=self._channel())
         client = pubsub_v1.SubscriberClient(transport=transport)
         flow = FlowControl(
-            max_messages=500,
-            min_duration_per_lease_extension=LEASE_S,
-            max_duration_per_lease_extension=LEASE_S,
+            max_messages=messages_max,
+            min_duration_per_lease_extension=lease_s,
+            max_duration_per_lease_extension=lease_s,
         )
 
         def received(message: Any) -> None:

@@ -31,6 +31,8 @@ SUBSCRIPTIONS: dict[str, dict[str, bool]] = {
     "once": {"enable_message_ordering": True, "enable_exactly_once_delivery": True},
 }
 KEYS = [f"key-{number}" for number in range(6)]
+#: So few that a client with little time has dealt with them before their leases end.
+AT_ONCE = 100
 #: Between two requests of one publisher.
 PAUSE_S = 0.05
 #: Messages of some requests more than publishers have under way: some of them began just now.
@@ -49,8 +51,9 @@ class Troubled:
         self._door = Proxy(first.endpoint)
         self._make_resources(first)
         self.load = Load(self._door.endpoint, seed)
-        self.load.subscribe("plain")
-        self.load.subscribe("once", exactly_once=True)
+        self.load.subscribe("plain", lease_s=60, messages_max=AT_ONCE)
+        # These leases outlive their owner: what one that is killed had leased comes after that.
+        self.load.subscribe("once", exactly_once=True, lease_s=20, messages_max=AT_ONCE)
         self._publish()
 
     def lead_to(self, name: str) -> NodeProcess:
