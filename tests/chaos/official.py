@@ -80,14 +80,21 @@ class Load:
 
         self._publishers.append(self._run(work, channel))
 
-    def subscribe(self, subscription: str, *, exactly_once: bool = False) -> None:
+    def subscribe(
+        self,
+        subscription: str,
+        *,
+        exactly_once: bool = False,
+        lease_s: int = LEASE_S,
+        messages_max: int = 500,
+    ) -> None:
         """Receive with callbacks and acknowledge everything; note what is confirmed."""
         transport = SubscriberGrpcTransport(channel=self._channel())
         client = pubsub_v1.SubscriberClient(transport=transport)
         flow = FlowControl(
-            max_messages=500,
-            min_duration_per_lease_extension=LEASE_S,
-            max_duration_per_lease_extension=LEASE_S,
+            max_messages=messages_max,
+            min_duration_per_lease_extension=lease_s,
+            max_duration_per_lease_extension=lease_s,
         )
 
         def received(message: Any) -> None:
@@ -140,6 +147,12 @@ class Load:
             thread.join(2 * PATIENCE_S)
             assert not thread.is_alive()
         self._publishers.clear()
+        assert not self.broken, self.broken
+
+    def check_alive(self) -> None:
+        """Subscribers are there until they are told to end: official clients come again."""
+        ended = [future.exception() for future in self._futures if future.done()]
+        assert not ended, ended
         assert not self.broken, self.broken
 
     def close(self) -> None:

@@ -8,8 +8,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -21,7 +21,9 @@ from kafka.networks import Network
 
 SESSION_S = 1.5
 #: Of one question to a node, which may stand still.
-ASK_S = 2.0
+ASK_S = 5.0
+#: Longest that anything may take on a machine with much else to do.
+LONG_S = 3 * PATIENCE_S
 
 
 class NodeProcess:
@@ -83,7 +85,7 @@ class NodeProcess:
 
     def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        self.process.communicate(timeout=PATIENCE_S)
+        self.process.communicate(timeout=LONG_S)
         return self.process.returncode
 
     def pause(self) -> None:
@@ -169,6 +171,24 @@ class NodeProcesses:
         self.by_name[name] = node
         return node
 
+    @contextmanager
+    def guest(
+        self,
+        name: str,
+        *,
+        launcher: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        data_dir: Path | None = None,
+        flags: Sequence[str] = (),
+    ) -> Iterator[NodeProcess]:
+        """One more node, for a while."""
+        node = self.start(name, launcher=launcher, environ=environ, data_dir=data_dir, flags=flags)
+        try:
+            yield node
+        finally:
+            del self.by_name[name]
+            node.close()
+
     def start_all(self, names: Sequence[str], network: Network | None = None) -> None:
         """Start nodes side by side; all of them follow or own when this returns.
 
@@ -246,7 +266,7 @@ class NodeProcesses:
 
 def until(is_so: Callable[[], bool], why_not: str, more: Callable[[], str] = lambda: "") -> None:
     """Return when something is so."""
-    end_s = time.monotonic() + PATIENCE_S
+    end_s = time.monotonic() + LONG_S
     while not is_so():
         assert time.monotonic() < end_s, f"{why_not} {more()}"
         time.sleep(0.05)

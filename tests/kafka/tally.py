@@ -27,7 +27,7 @@ from fanlog.log.kafka.partition import KafkaPartition
 from fanlog.log.kafka.topic import prepare_topic
 from fanlog.log.replicated import entries
 from fanlog.log.replicated.bodies import Checkpoint, HandOver, TakeOver
-from fanlog.log.replicated.entries import LogEntry, StrayRecord
+from fanlog.log.replicated.entries import LogEntry
 from fanlog.log.replicated.partition import Fetched, Partition, PartitionUnavailable
 from fanlog.log.replicated.story import Story, new_facts
 from fanlog.model.ids import message_id
@@ -121,11 +121,10 @@ class _Reading:
         self._is_begun = False
 
     def read(self, record: Fetched) -> None:
-        try:
-            entry = entries.decode(self._tag, record.value)
-        except StrayRecord:
+        if self._is_of_others(record.value):
             self.tally.void += 1
             return
+        entry = entries.decode(self._tag, record.value)
         if not self._is_begun and isinstance(entry.body, Checkpoint):
             self._begin_term(entry.head.term, entry.body.card)
         self._is_begun = True
@@ -142,6 +141,10 @@ class _Reading:
             self.tally.committers.add(self.tally.owners[entry.head.term])
             for one in entry.body.batches:
                 self._take(record.offset, one)
+
+    def _is_of_others(self, value: bytes) -> bool:
+        """An entry has the magic at its begin, and the tag of its cluster at byte 8."""
+        return not value.startswith(entries.MAGIC) or value[8:12] != self._tag
 
     def _counts(self, offset: int, entry: LogEntry) -> bool:
         if isinstance(entry.body, TakeOver):

@@ -20,7 +20,7 @@ from kafka.networks import Network
 from kafka.serving import SESSION_S, until
 from kafka.troubled import Troubled, publisher_of, troubled
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -10,28 +10,32 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from bench.kafka import Kafka
 from google.api_core.exceptions import GoogleAPICallError
 
-from chaos.conftest import missing
 from crash.world import topic_name
 from kafka.answers import Answers
 from kafka.changes import leader_of
 from kafka.epochs import kill_in_epoch, make_rows
-from kafka.serving import SESSION_S, until
+from kafka.serving import SESSION_S, NodeProcess, until
+from kafka.shifted import SECONDS_VARIABLE
 from kafka.troubled import FLOW, Troubled, publisher_of, troubled
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+TESTS = Path(__file__).resolve().parent.parent
 PAUSE_S = 10.0
 #: Kafka without a quorum, in every run and at night.
 SHORT_S, LONG_S = 5.0, 60.0
@@ -143,24 +147,23 @@ def test_kafka_has_no_quorum(three: Kafka, running: Troubled, seconds: float):
 
 def test_the_disk_of_the_owner_is_full(three: Kafka, running: Troubled, small_disk: Path):
     """Kafka has acknowledged the commit, and the cache cannot take it: another node answers."""
-    nodes = running.nodes
+    nodes, cache_dir = running.nodes, small_disk / "cache"
     running.spare("full")
-    full = nodes.start("full", data_dir=small_disk / "cache", flags=["--disk-reserve-bytes", "0"])
-    nodes.make_owner("full")
-    running.goes_on()
-    hog = small_disk / "hog"
-    fill(hog)
-    nodes.owner(but="full")
-    running.goes_on()
-    running.check()
-    until(lambda: "there is no room on the disk" in full.log_tail(), "it says nothing of its disk")
-    hog.unlink()
-    # It follows again, and may own.
-    nodes.make_owner("full")
-    running.goes_on()
-    assert full.end(signal.SIGTERM) == 0
-    del nodes.by_name["full"]
-    running.check()
+    with nodes.guest("full", data_dir=cache_dir, flags=["--disk-reserve-bytes", "0"]) as full:
+        nodes.make_owner("full")
+        running.goes_on()
+        hog = small_disk / "hog"
+        fill(hog)
+        nodes.owner(but="full")
+        running.goes_on()
+        running.check()
+        until(lambda: "there is no room on the disk" in full.log_tail(), "its disk is not full")
+        hog.unlink()
+        # It follows again, and may own.
+        nodes.make_owner("full")
+        running.goes_on()
+        assert full.end(signal.SIGTERM) == 0
+    assert "full" in running.check().committers
 
 
 def fill(hog: Path) -> None:
@@ -178,41 +181,42 @@ def fill(hog: Path) -> None:
 def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Troubled):
     """They say so, and follow; told to own, and with no owner, they leave it to the others."""
     nodes = running.nodes
-    names = set(nodes.by_name)
+    right = set(nodes.by_name)
     owner = nodes.owner()
     running.spare(owner)
-    for name, seconds in (("ahead", 3_600), ("behind", -3_600)):
-        nodes.start(name, environ=faked_time(seconds))
-        until(
-            lambda name=name: "the clock of this node is" in nodes[name].readiness(),
-            "it is not told",
-        )
-    nodes.await_standbys(4)
-    with suppress(grpc.RpcError):
-        nodes[owner].move("ahead")
-    running.goes_on()
-    owner = nodes.owner()
-    assert owner in names
-    running.spare(owner)
-    nodes[owner].end(signal.SIGKILL)
-    assert nodes.owner(but=owner) in names
-    running.goes_on()
-    for name in ("ahead", "behind"):
-        assert nodes[name].end(signal.SIGTERM) == 0
-        del nodes.by_name[name]
+    with (
+        nodes.guest("ahead", **shifted(3_600)) as ahead,
+        nodes.guest("behind", **shifted(-3_600)) as behind,
+    ):
+        for node in (ahead, behind):
+            until(partial(says_its_clock_is_off, node), "it says nothing", node.log_tail)
+        nodes.await_standbys(4)
+        with suppress(grpc.RpcError):
+            nodes[owner].move("ahead")
+        running.goes_on()
+        owner = nodes.owner()
+        assert owner in right
+        running.lead_to(next(name for name in right if name != owner))
+        nodes[owner].end(signal.SIGKILL)
+        assert nodes.owner(but=owner) in right
+        running.goes_on()
+        for node in (ahead, behind):
+            assert node.end(signal.SIGTERM) == 0
     nodes[owner].start()
     nodes.await_standbys(2)
     assert not running.check().committers & {"ahead", "behind"}
 
 
-def faked_time(seconds: int) -> dict[str, str]:
-    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not found:
-        missing("libfaketime is not installed")
+def says_its_clock_is_off(node: NodeProcess) -> bool:
+    with suppress(OSError):
+        return "the clock of this node is 3" in node.readiness()
+    return False
+
+
+def shifted(seconds: int) -> dict[str, Any]:
     return {
-        "LD_PRELOAD": str(found[0]),
-        "FAKETIME": f"{seconds:+d}s",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "launcher": [sys.executable, "-m", "kafka.shifted"],
+        "environ": {SECONDS_VARIABLE: f"{seconds:+d}", "PYTHONPATH": str(TESTS)},
     }
 
 

@@ -31,6 +31,8 @@ SUBSCRIPTIONS: dict[str, dict[str, bool]] = {
     "once": {"enable_message_ordering": True, "enable_exactly_once_delivery": True},
 }
 KEYS = [f"key-{number}" for number in range(6)]
+#: So few that a client with little time has dealt with them before their leases end.
+AT_ONCE = 100
 #: Between two requests of one publisher.
 PAUSE_S = 0.05
 #: Messages of some requests more than publishers have under way: some of them began just now.
@@ -49,8 +51,9 @@ class Troubled:
         self._door = Proxy(first.endpoint)
         self._make_resources(first)
         self.load = Load(self._door.endpoint, seed)
-        self.load.subscribe("plain")
-        self.load.subscribe("once", exactly_once=True)
+        self.load.subscribe("plain", lease_s=60, messages_max=AT_ONCE)
+        # These leases outlive their owner: what one that is killed had leased comes after that.
+        self.load.subscribe("once", exactly_once=True, lease_s=20, messages_max=AT_ONCE)
         self._publish()
 
     def lead_to(self, name: str) -> NodeProcess:
@@ -68,7 +71,7 @@ class Troubled:
         wanted = self.load.history.published_count(FLOW) + MORE
 
         def are_answered() -> bool:
-            assert not self.load.broken, self.load.broken
+            self.load.check_alive()
             return self.load.history.published_count(FLOW) >= wanted
 
         until(are_answered, "publishes are not answered", self.nodes.log_tails)
@@ -86,6 +89,12 @@ class Troubled:
         self.load.stop_publishing()
         for name in SUBSCRIPTIONS:
             self._await_delivery(name)
+        # Confirmations that are under way would find their client closed.
+        until(
+            lambda: not self.load.history.unconfirmed("once"),
+            "acknowledgements are not confirmed",
+            self.nodes.log_tails,
+        )
         return self._check_now()
 
     def close(self) -> None:
@@ -106,10 +115,15 @@ class Troubled:
 
     def _await_delivery(self, name: str) -> None:
         history = self.load.history
+
+        def is_delivered() -> bool:
+            self.load.check_alive()
+            return not history.lost(FLOW, name)
+
         until(
-            lambda: not history.lost(FLOW, name),
+            is_delivered,
             f"what was answered is not delivered to {name}",
-            self.nodes.log_tails,
+            lambda: f"{history.lost(FLOW, name)}\n{self.nodes.log_tails()}",
         )
 
     def _publish(self) -> None:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanlog import limits
 from fanlog.errors import (
@@ -64,7 +64,7 @@ from fanlog.log.replicated.partition import (
     RecordTooLarge,
 )
 from fanlog.log.replicated.payloads import CARD_BYTES_MAX, IDENTITY_BYTES, MEMBERS_MAX, NONCE_BYTES
-from fanlog.log.replicated.replica import Replica
+from fanlog.log.replicated.replica import WAIT_S, Replica
 from fanlog.log.replicated.state_feed import StateListener
 from fanlog.log.replicated.steps import AppendOutcome
 from fanlog.log.replicated.story import StoryBroken, ToldEntry
@@ -77,7 +77,9 @@ log = logging.getLogger("fanlog.replica")
 CLOCK_TOLERANCE_S = 5.0
 #: A record tells how far a clock is off if it was appended so shortly before it was read, at most:
 #: behind a pause, of Kafka or of this node, it may be old.
-FRESH_S = 1.0
+FRESH_S = 2.0
+#: How often the partition's end is asked for, to know a fresh record where they never cease.
+END_LOOK_S = 5.0
 #: How precisely that is to be known before a term begins, and how often it is tried.
 CLOCK_READING_S = 0.5
 CLOCK_READINGS = 5
@@ -87,9 +89,18 @@ FOLLOW_WAIT_S = 0.05
 PATIENCE_S = 10.0
 
 _NEVER_S = float("-inf")
+#: An offset that no record reaches.
+_NEVER_READ = 1 << 63
 
 #: Errors after which a node cannot go on from where it is.
 _TROUBLE = (FanlogError, StoryBroken, OffsetGone, PartitionUnavailable)
+
+
+class SeenEnd(NamedTuple):
+    """Records from `offset` on were appended after `seen_s`."""
+
+    offset: int
+    seen_s: float
 
 
 class ReplicatedLog:
@@ -145,6 +156,7 @@ class ReplicatedLog:
         self._is_closed = False
         #: Whether the sentence says that the cache fails, for the follower alone.
         self._is_troubled = False
+        self._seen_end = SeenEnd(_NEVER_READ, _NEVER_S)
         #: Stands for the cache before there is one.
         self._nothing = MemoryLog(identity=b"")
         #: Held for a moment, to replace the standing.
@@ -346,17 +358,26 @@ class ReplicatedLog:
                 replica.open()
             except ConfigError as error:
                 raise StoryBroken(str(error)) from error
-            # What comes was appended after that.
-            end_seen_s = replica.fetched_s if replica.is_at_end else _NEVER_S
+            if self._clock.boottime_s() - self._seen_end.seen_s >= END_LOOK_S:
+                self._look_at_end()
+            seen_end = self._seen_end
             told = replica.follow(wait_s=FOLLOW_WAIT_S)
             replica.tell_state()
-        self._hear(told, end_seen_s)
+            if replica.is_at_end:
+                self._seen_end = SeenEnd(replica.story.facts.next_offset, replica.fetched_s)
+        self._hear(told, seen_end)
+
+    def _look_at_end(self) -> None:
+        asked_s = self._clock.boottime_s()
+        # If this is not answered, following goes on, and it is asked again later.
+        self._seen_end = SeenEnd(_NEVER_READ, asked_s)
+        self._seen_end = SeenEnd(self._replica.partition.bounds(wait_s=WAIT_S).end, asked_s)
 
     def _note_trouble(self, sentence: str) -> None:
         self._is_troubled = True
         self._change(sentence=sentence)
 
-    def _hear(self, told: Sequence[ToldEntry], end_seen_s: float) -> None:
+    def _hear(self, told: Sequence[ToldEntry], end: SeenEnd) -> None:
         changes: dict[str, Any] = {}
         now_s = self._clock.boottime_s()
         if self._is_troubled:
@@ -364,7 +385,7 @@ class ReplicatedLog:
             changes["sentence"] = ""
         if any(not one.void for one in told):
             changes["heard_s"] = now_s
-        if told and now_s - end_seen_s < FRESH_S:
+        if told and told[-1].offset >= end.offset and now_s - end.seen_s < FRESH_S:
             ahead_ns = self._clock.wall_ns() - told[-1].append_time_ms * 1_000_000
             changes["clock_ahead_s"] = ahead_ns / 1e9
         self._change(**changes)

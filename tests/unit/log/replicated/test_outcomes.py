@@ -16,6 +16,7 @@ from fanlog.log.api import Bounds
 from fanlog.log.replicated.bodies import Renewal
 from fanlog.log.replicated.checkpoints import UpkeepPace
 from fanlog.log.replicated.facts import StoryFacts
+from fanlog.log.replicated.partition import PartitionUnavailable
 from fanlog.log.replicated.story import Story
 from fanlog.testing.author import ONE, Author
 from fanlog.testing.kafka_partition import KafkaTopic, ProduceFault
@@ -262,6 +263,26 @@ def test_a_node_that_follows_learns_how_far_its_clock_is_off(nodes: ReplicaNodes
     assert south.standing.clock_ahead_s is None
     north.renew(())
     south._follow()
+    assert south.standing.clock_ahead_s == pytest.approx(60, abs=2)
+
+
+def test_a_clock_that_is_off_is_known_though_records_never_cease(nodes: ReplicaNodes):
+    north, south = nodes.owner("north"), nodes.make("south")
+    clock = nodes.clocks["south"]
+    clock.ahead_s = 60.0
+    south._follow()
+    assert south.standing.clock_ahead_s is None
+    north.renew(())
+    south._follow()
+    assert south.standing.clock_ahead_s == pytest.approx(60, abs=2)
+    # The end is asked for again now and then; if it is not told, following goes on.
+    clock.ahead_s, clock.passed_s = 30.0, 10.0
+    north.renew(())
+    nodes.topic.refuse(1)
+    with pytest.raises(PartitionUnavailable):
+        south._follow()
+    south._follow()
+    assert south.standing.applied_offset == north.standing.applied_offset
     assert south.standing.clock_ahead_s == pytest.approx(60, abs=2)
 
 
