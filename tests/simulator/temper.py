@@ -17,6 +17,8 @@ SINKS = 0.25
 TERMS = 0.3
 #: Part of the worlds that have schedules.
 SCHEDULES = 0.15
+#: Part of the worlds that have alerts.
+ALERTS = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
@@ -49,6 +51,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
+    temper = temper.with_alerts(random.Random(f"{seed}: alerts"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
     temper = temper.with_sequencers(random.Random(f"{seed}: sequences"))
@@ -153,6 +156,8 @@ class Temper:
     limiters: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
+    #: So many make and delete alerts.
+    alerters: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
@@ -269,6 +274,10 @@ class Temper:
         if rng.random() >= SCHEDULES or self.schemas:
             return self
         return replace(self, schedulers=1)
+
+    def with_alerts(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds alerts."""
+        return replace(self, alerters=1) if rng.random() < ALERTS else self
 
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""
