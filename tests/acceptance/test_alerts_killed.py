@@ -8,12 +8,13 @@ import time
 import pytest
 
 from acceptance.served import PATIENCE_S, Served
+from commands import lines_of
 
 ATTRIBUTES = ("fanlog-alert-state", "fanlog-alert-number")
 
 
 def state(server: Served) -> dict[str, object]:
-    [found] = server.lines("alert", "describe", "behind")
+    [found] = lines_of(["alert", "describe", "behind"], env=server.environ)
     return found
 
 
@@ -29,7 +30,7 @@ def await_state(server: Served, *, holding: bool, number: int) -> None:
 
 def told(server: Served) -> list[tuple[str, ...]]:
     """State and number of every message, in order."""
-    lines = server.lines("message", "browse", "fanlog.alerts", "--max", "100")
+    lines = lines_of(["message", "browse", "fanlog.alerts", "--max", "100"], env=server.environ)
     return [tuple(line["attributes"][name] for name in ATTRIBUTES) for line in lines]
 
 
@@ -40,18 +41,18 @@ def kill(server: Served) -> None:
 
 @pytest.mark.slow
 def test_one_message_for_each_begin_and_end(served):
-    served.run("topic", "create", "orders")
-    served.run("sub", "create", "billing", "--topic", "orders")
+    lines_of(["topic", "create", "orders"], env=served.environ)
+    lines_of(["sub", "create", "billing", "--topic", "orders"], env=served.environ)
     limit = ("--subscription", "billing", "--limit", "2", "--clear", "0", "--minimum-time", "0s")
-    served.run("alert", "create", "behind", "backlog-messages", *limit)
+    lines_of(["alert", "create", "behind", "backlog-messages", *limit], env=served.environ)
     for number in (0, 2):
-        served.run("publish", "orders", "-", stdin="a\nb\nc\n")
+        lines_of(["publish", "orders", "-"], input="a\nb\nc\n", env=served.environ)
         # At any moment of its beginning: the message and the state are one commit.
         kill(served)
         await_state(served, holding=True, number=number + 1)
         # It holds already: nothing is told again, however often the server starts.
         kill(served)
-        served.run("sub", "purge", "billing")
+        lines_of(["sub", "purge", "billing"], env=served.environ)
         kill(served)
         await_state(served, holding=False, number=number + 2)
         kill(served)

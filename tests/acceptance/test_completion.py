@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.served import PATIENCE_S, Served
+from commands import lines_of
 
 FANLOG = Path(sys.executable).with_name("fanlog")
 SHELLS = ("bash", "zsh", "fish")
@@ -19,8 +20,8 @@ SHELLS = ("bash", "zsh", "fish")
 @pytest.fixture
 def named(shared: Served) -> Served:
     for topic in ("orders", "orders-eu", "returns"):
-        shared.run("topic", "create", topic)
-    shared.run("sub", "create", "billing", "--topic", "orders")
+        lines_of(["topic", "create", topic], env=shared.environ)
+    lines_of(["sub", "create", "billing", "--topic", "orders"], env=shared.environ)
     return shared
 
 

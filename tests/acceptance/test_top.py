@@ -10,6 +10,7 @@ import pytest
 
 from acceptance.served import Served
 from acceptance.terminal import Terminal
+from commands import lines_of
 
 Open = Callable[..., Terminal]
 
@@ -17,13 +18,14 @@ Open = Callable[..., Terminal]
 @pytest.fixture
 def busy(shared: Served) -> Served:
     """Two topics; `many` has three messages that wait, `few` one, `idle` none."""
-    shared.run("topic", "create", "orders")
-    shared.run("topic", "create", "returns")
+    environ = shared.environ
+    lines_of(["topic", "create", "orders"], env=environ)
+    lines_of(["topic", "create", "returns"], env=environ)
     for name, topic in (("many", "orders"), ("few", "returns"), ("idle", "returns")):
-        shared.run("sub", "create", name, "--topic", topic)
-    shared.run("publish", "orders", "-", stdin="a\nb\nc\n")
-    shared.run("publish", "returns", "a")
-    shared.run("sub", "purge", "idle")
+        lines_of(["sub", "create", name, "--topic", topic], env=environ)
+    lines_of(["publish", "orders", "-"], input="a\nb\nc\n", env=environ)
+    lines_of(["publish", "returns", "a"], env=environ)
+    lines_of(["sub", "purge", "idle"], env=environ)
     return shared
 
 
