@@ -22,7 +22,7 @@ def await_state(server: Served, *, holding: bool, number: int) -> None:
     late_s = time.monotonic() + PATIENCE_S
     while True:
         found = state(server)
-        if (bool(found.get("holding")), int(found.get("number", 0))) == (holding, number):
+        if (bool(found.get("holding")), int(found.get("messages", 0))) == (holding, number):
             return
         assert time.monotonic() < late_s, found
         time.sleep(0.1)

@@ -49,10 +49,11 @@ def commands() -> list[list[str]]:
 
 
 def run_all(shell, **urls):
-    for name in ("billing", "billing-push"):
-        shell.run("sub", "create", name, "--topic", "orders")
+    shell.run("sub", "create", "billing", "--topic", "orders")
+    pushed = ("--topic", "orders", "--push", urls["webhook"].replace("alerts", "orders"))
+    shell.run("sub", "create", "billing-push", *pushed)
     for words in commands():
-        shell.run(*(urls.get("webhook", word) if word == WEBHOOK else word for word in words))
+        shell.run(*(urls["webhook"] if word == WEBHOOK else word for word in words))
 
 
 def make_hold(server, shell):
@@ -68,14 +69,15 @@ def test_every_line_works_and_the_webhook_gets_what_is_said(server, shell):
     with receiving() as receiver:
         run_all(shell, webhook=receiver.url("/alerts"))
         make_hold(server, shell)
-        [got] = receiver.wait(1)
+        [got] = receiver.wait(1, "/alerts")
         message = got.json["message"]
         assert json.loads(got.data) == {"text": "behind: 2 messages wait for billing (limit 1)"}
         attributes = message["attributes"]
         assert attributes["fanlog-alert"] == "projects/shop/alerts/behind"
         assert attributes["fanlog-alert-state"] == "began"
         assert attributes["fanlog-alert-number"] == "1"
-        shell.run("sub", "delete", "alerts-hook")
+        for name in ("alerts-hook", "billing-push"):
+            shell.run("sub", "delete", name)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
