@@ -143,8 +143,8 @@ def test_suspended_and_continued(busy, open_top):
 
 
 def test_a_server_that_goes_and_comes(served, open_top):
-    served.run("topic", "create", "orders")
-    served.run("sub", "create", "many", "--topic", "orders")
+    lines_of(["topic", "create", "orders"], env=served.environ)
+    lines_of(["sub", "create", "many", "--topic", "orders"], env=served.environ)
     top = open_top(served, "--every", "1s")
     top.await_screen(lambda text: names(text) == ["many"])
     served.stop(signal.SIGKILL)

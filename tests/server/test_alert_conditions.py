@@ -9,7 +9,7 @@ from fanlog.client import Client
 from fanlog.client.alerts import AlertClient
 from server.receiver import receiving
 from server.test_alerts import START_S, look, make, states, watching_first
-from server.tiered import HOUR, keeping
+from server.tiered import DAY, HOUR, keeping
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ class TestOfTheLake:
         look(server)
         assert states(server, watcher) == []
         tiered.lake.rename(tmp_path / "away")
-        tiered.pass_time(60)
+        tiered.pass_time(2 * DAY)
         assert tiered.alarm
         look(server)
         assert states(server, watcher) == ["began"]
