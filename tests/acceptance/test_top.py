@@ -170,7 +170,7 @@ class TestAwayFromATerminal:
         assert lines[0].split()[:2] == ["subscription", "in/s"]
         assert [line.split()[0] for line in lines[1:]] == ["many", "few", "idle"]
         # Somebody has looked by now: rates are known.
-        assert lines[1].split()[1:5] == ["0", "0", "0", "0"]
+        assert "-" not in lines[1].split()[1:5]
         assert busy.run("top", "--max", "1").stderr.startswith("1 of 3")
 
     def test_for_machines(self, busy):
