@@ -11,10 +11,15 @@ from fanlog.core.alerts import ConditionFinding
 from fanlog.core.records.alerts import state_record
 from fanlog.model.alerts import Alert, AlertState
 from simulator.planting import mutant
+from simulator.temper import ALERTS_FIRST
 
 
 @mutant(
-    "an alert's message and its state are two commits", 40, (Alerting, "_tell"), needs="alerters"
+    "an alert's message and its state are two commits",
+    40,
+    (Alerting, "_tell"),
+    needs="alerters",
+    first=ALERTS_FIRST,
 )
 def _(_: Any) -> Any:
     async def torn(
@@ -37,7 +42,13 @@ def _(_: Any) -> Any:
     return torn
 
 
-@mutant("alerts that hold are forgotten at a start", 40, (Alerting, "_load"), needs="alerters")
+@mutant(
+    "alerts that hold are forgotten at a start",
+    40,
+    (Alerting, "_load"),
+    needs="alerters",
+    first=ALERTS_FIRST,
+)
 def _(load: Any) -> Any:
     def forgetful(self: Alerting, hard: Any) -> None:
         for name in hard.alerts.holding():
@@ -48,7 +59,13 @@ def _(load: Any) -> Any:
     return forgetful
 
 
-@mutant("an alert is told of at every look", 40, (Alerting, "_look_at"), needs="alerters")
+@mutant(
+    "an alert is told of at every look",
+    40,
+    (Alerting, "_look_at"),
+    needs="alerters",
+    first=ALERTS_FIRST,
+)
 def _(look_at: Any) -> Any:
     async def again(self: Alerting, name: str) -> None:
         alert = self._ledger.hard.alerts.find(name)
