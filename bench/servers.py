@@ -41,7 +41,7 @@ SDK_FOLDERS = (
     "~/google-cloud-sdk",
 )
 _EMULATOR = "cloud-pubsub-emulator"
-_READY = re.compile(r"^fanlog ready: gRPC on ([^\s,]+)", re.MULTILINE)
+_READY = re.compile(r"^fanlog ready: gRPC on ([^\s,]+), HTTP on ([^\s,]+)", re.MULTILINE)
 
 
 class ServerFailed(Exception):
@@ -153,6 +153,8 @@ class Fanlog(Launched):
 
     label = "Fanlog"
     is_durable = True
+    #: `host:port` of HTTP, once it runs.
+    http = ""
 
     def _command(self) -> list[str]:
         self.endpoint = ""
@@ -164,7 +166,7 @@ class Fanlog(Launched):
     def _answers(self) -> bool:
         if not self.endpoint:
             ready = _READY.search(self._log_text())
-            self.endpoint = ready[1] if ready else ""
+            self.endpoint, self.http = (ready[1], ready[2]) if ready else ("", "")
         return super()._answers()
 
 

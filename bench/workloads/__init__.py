@@ -9,10 +9,11 @@ from __future__ import annotations
 from bench.workload import Workload
 from bench.workloads.broker import BROKER
 from bench.workloads.cluster import CLUSTER
+from bench.workloads.looking import LOOKING
 from bench.workloads.rules import RULES
 from bench.workloads.spark import SPARK
 
-WORKLOADS = (*BROKER, *RULES, *CLUSTER, *SPARK)
+WORKLOADS = (*BROKER, *LOOKING, *RULES, *CLUSTER, *SPARK)
 
 
 def matching(prefixes: list[str] | None) -> tuple[Workload, ...]:

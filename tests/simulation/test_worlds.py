@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
 
 from simulator.runner import report, run_seed, shrunk
+from simulator.temper import ALERTS_FIRST, temper_of
 
 TESTS = Path(__file__).parent.parent
 SEEDS = 200
@@ -59,3 +61,11 @@ def test_a_redriven_original_that_is_forwarded_came():
 def test_a_purge_reaches_beyond_a_clock_that_was_set_back():
     """Messages were published ahead of it: a checker took the purge for a seek before them."""
     assert not run_seed(1764, told=False).is_broken
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_every_promise_is_kept_where_there_are_alerts(which):
+    with_alerts = (seed for seed in count(ALERTS_FIRST) if temper_of(seed).alerters)
+    seed = next(islice(with_alerts, which, None))
+    if run_seed(seed, told=False).is_broken:
+        pytest.fail(report(shrunk(seed)), pytrace=False)

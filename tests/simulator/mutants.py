@@ -44,6 +44,7 @@ from fanlog.log.api import Trim
 from fanlog.model import attributes as names_of
 from fanlog.model.updates import SubscriptionUpdate
 from simulator import (
+    alert_mutants,
     inspection_mutants,
     keeping_mutants,
     lake_mutants,
@@ -65,7 +66,8 @@ from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
 
 __all__ = [
-    "MUTANTS", "inspection_mutants", "keeping_mutants", "lake_mutants", "leaving_mutants",
+    "MUTANTS", "alert_mutants", "inspection_mutants", "keeping_mutants", "lake_mutants",
+    "leaving_mutants",
     "limit_mutants", "mutant",
     "planted", "pressure_mutants", "replay_mutants", "schedule_mutants", "sequence_mutants",
     "single_mutants", "sink_mutants", "slot_mutants", "surface_mutants", "tenant_mutants",

@@ -18,8 +18,9 @@ from fanlog.errors import FanlogError
 from fanlog.model import endpoints
 from fanlog.model.attributes import LABEL_BACKLOG_POLICY
 from fanlog.model.resources import Subscription
-from simulator import faults, probes, schedulers, surfaces
+from simulator import alerters, faults, probes, schedulers, surfaces
 from simulator.admins import admin, change_filter, settle_in
+from simulator.alerters import alerter
 from simulator.archivers import archiver, finish, lake_chaos
 from simulator.chaos import chaos
 from simulator.chronicle import Delivered, Turn
@@ -87,6 +88,7 @@ async def _plot(world: World) -> None:
         *[limiter] * temper.limiters,
         *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
+        *[alerter] * temper.alerters,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:
@@ -107,6 +109,8 @@ async def _end(world: World) -> None:
     probes.check_recovery(world)
     if world.temper.schedulers:
         await schedulers.finish(world)
+    if world.temper.alerters:
+        await alerters.finish(world)
     world.is_draining = True
     world.chronicle.turn(Turn("drain", life.number), world.now)
     for receiver in world.receivers().values():

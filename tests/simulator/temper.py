@@ -17,6 +17,10 @@ SINKS = 0.25
 TERMS = 0.3
 #: Part of the worlds that have schedules.
 SCHEDULES = 0.15
+#: Part of the worlds that have alerts, from this one on: in those before, planted bugs are found
+#: that need just what happens there.
+ALERTS = 0.15
+ALERTS_FIRST = 1_000
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
@@ -49,6 +53,8 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
+    if seed >= ALERTS_FIRST:
+        temper = temper.with_alerts(random.Random(f"{seed}: alerts"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
     temper = temper.with_sequencers(random.Random(f"{seed}: sequences"))
@@ -153,6 +159,8 @@ class Temper:
     limiters: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
+    #: So many make and delete alerts.
+    alerters: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
@@ -269,6 +277,10 @@ class Temper:
         if rng.random() >= SCHEDULES or self.schemas:
             return self
         return replace(self, schedulers=1)
+
+    def with_alerts(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds alerts."""
+        return replace(self, alerters=1) if rng.random() < ALERTS else self
 
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""

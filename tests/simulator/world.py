@@ -34,6 +34,7 @@ from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from simulator import faults, temper
+from simulator.alarms import Alarms
 from simulator.asking import Asking
 from simulator.chronicle import (
     CatalogChange,
@@ -114,6 +115,7 @@ class World:
         self.pressed = PressedDisk(seed)
         self.limited = LimitedDisk(seed)
         self.ticks = Ticks(seed)
+        self.alarms = Alarms(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         #: None without a default retention.
@@ -478,6 +480,8 @@ class World:
             self.broken += self.limited.committed(self, commit, messages)
         if self.temper.schedulers:
             self.broken += self.ticks.committed(commit.state, messages)
+        if self.temper.alerters:
+            self.broken += self.alarms.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from fanlog import limits
 from fanlog.cli import options
+from fanlog.cli.completion import complete_subscription, complete_topic
 from fanlog.cli.options import Remote, TopicName
 from fanlog.cli.output import Output, content, note, printable, resource, shown
 from fanlog.errors import InvalidArgument
@@ -20,11 +21,19 @@ if TYPE_CHECKING:
 def browse(
     *,
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="A topic: short or full name.", autocompletion=complete_topic
+        ),
     ] = None,
     subscription: Annotated[
         str | None,
-        typer.Option("--sub", metavar="SUB", help="What this subscription reads, by its filter."),
+        typer.Option(
+            "--sub",
+            metavar="SUB",
+            help="What this subscription reads, by its filter.",
+            autocompletion=complete_subscription,
+        ),
     ] = None,
     start: Annotated[
         str | None,

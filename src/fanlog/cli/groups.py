@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 from google.protobuf.message import Message
 
+from fanlog.cli.completion import complete_topic
 from fanlog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ class Setting:
         option = flag(self.name)
         if self.kind == FLAG and command == "update" and not self.name.startswith("no_"):
             option += f"/--no-{option[2:]}"
-        info = typer.Option(option, metavar=self.metavar, help=self.help(command))
+        completion = complete_topic if self.metavar == "TOPIC" else None
+        info = typer.Option(
+            option, metavar=self.metavar, help=self.help(command), autocompletion=completion
+        )
         return _parameter(self.name, Annotated[self.kind, info], self.default)
 
     def value(self, given: Any, remote: Remote) -> object:

@@ -12,6 +12,7 @@ import typer
 from google.protobuf.duration_pb2 import Duration
 
 from fanlog import limits, times
+from fanlog.cli.completion import complete_subscription, complete_topic
 from fanlog.cli.output import Output, note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
@@ -41,9 +42,19 @@ Attributes = Annotated[
     typer.Option("--attr", metavar="KEY=VALUE", help="An attribute; may be given many times."),
 ]
 SubscriptionName = Annotated[
-    str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
+    str,
+    typer.Argument(
+        metavar="SUB",
+        help="A subscription: short or full name.",
+        autocompletion=complete_subscription,
+    ),
 ]
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
+TopicName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="A topic: short or full name.", autocompletion=complete_topic
+    ),
+]
 LABEL_HELP = "A label; may be given many times."
 DataDir = Annotated[
     Path,

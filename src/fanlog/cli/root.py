@@ -32,7 +32,6 @@ def new_app() -> typer.Typer:
     app = typer.Typer(
         cls=_Commands,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="A durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.",
@@ -76,6 +75,17 @@ def root(
     ] = None,
 ) -> None:
     """Options about TLS and the caller stand before the command; or FANLOG_CA and so on."""
+    use_caller(ca, cert, key, token_file, credentials)
+
+
+def use_caller(
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    token_file: str | None,
+    credentials: str | None,
+) -> None:
+    """Have every call of this process, and of those it starts, made so."""
     if token_file and credentials:
         raise InvalidArgument("give --token-file or --credentials, not both: a call has one caller")
     if token_file or credentials:

@@ -115,7 +115,7 @@ class Screen:
     def draw(self, lines: Sequence[Line]) -> None:
         """Show lines from the top on, and nothing below."""
         styled = (f"{_STYLES[style]}{text}\x1b[0m\x1b[K" for text, style in lines)
-        sys.stdout.write("\x1b[H" + "\r\n".join(styled) + "\x1b[J")
+        sys.stdout.write("\x1b[H" + "\n".join(styled) + "\x1b[J")
         sys.stdout.flush()
 
     def _take(self) -> None:
