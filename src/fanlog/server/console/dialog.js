@@ -1,5 +1,4 @@
-// Questions before an act. The sentence that says what it will do comes from the server, and changes
-// with the fields.
+// Questions before an act. The server says what it will do, in a sentence that changes with the fields.
 
 import { button, h, tell } from "./dom.js";
 import { form, nameField } from "./form.js";
@@ -16,7 +15,6 @@ export function open(title, ...children) {
 }
 let numbers = 0;
 
-/** Something to read, with nothing to decide. A link out of it closes it. */
 export function inform(title, ...children) {
 	const dialog = open(title, h("div.stack", ...children, h("div.choices", button("Close", () => dialog.close(), "primary"))));
 	dialog.classList.add("large");
@@ -32,7 +30,7 @@ export const deleting = (kind, name, more) => ask({ title: `Delete ${idOf(name)}
 
 export const creating = (kind, fields, act, more) => ask({ title: `Create ${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`, label: "Create", done: `The ${kind} is there.`, fields: [nameField, ...fields], act, ...more });
 
-/** Resolves when it is done, with what `act` gave; with undefined when it is cancelled. */
+/** Resolves with what `act` gave; with undefined when it is cancelled. */
 export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], danger, lead, estimate, done, confirmName }) {
 	return new Promise((resolve) => {
 		const wrong = h("p.failure", { role: "alert", hidden: true });
