@@ -36,8 +36,7 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 		const wrong = h("p.failure", { role: "alert", hidden: true });
 		const will = h("p", { class: danger ? "will danger" : "will", role: "status", hidden: !estimate }, "Counting what it would do…");
 		const asked = confirmName ? [...fields, ["confirmed", `Type ${confirmName} to go on`, "text", { required: true }]] : fields;
-		let turn = 0;
-		let counted;
+		let [turn, counted] = [0];
 		async function count(values) {
 			const asks = estimate(values);
 			if (JSON.stringify(asks) === counted) return;

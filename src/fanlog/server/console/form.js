@@ -33,7 +33,7 @@ export function form(fields, changed = () => {}) {
 		const field = { name, kind, ...more };
 		const input = control(field, id);
 		const parts = [h("label", { for: id }, label), input];
-		const row = h("div", { class: `field ${kind} ${field.wide ? "wide" : ""}` }, kind === "check" ? parts.reverse() : parts,
+		const row = h("div", { class: `field is-${field.wide ? "code" : kind}` }, kind === "check" ? parts.reverse() : parts,
 			field.hint && h("small", { id: `${id}-hint` }, field.hint),
 			field.suggestions && h("datalist", { id: `${id}-list` }, field.suggestions.map((value) => h("option", { value }))));
 		return { field, input, row };

@@ -55,7 +55,7 @@ function signInPage(sentence) {
 		try { await signIn(token.value.trim()); forgetRights(); start(); }
 		catch (error) { wrong.textContent = error.message; wrong.hidden = false; token.select(); }
 	};
-	const form = submit("Sign in", enter, h("h1", "Sign in"), note("This server asks who calls. A token of an account opens the console; “fanlog auth token create NAME” makes one."),
+	const form = submit("Sign in", enter, h("h1", "Sign in"), note("A token of an account opens the console: “fanlog auth token create NAME” makes one."),
 		h("label", { for: "token" }, "Token"), token, wrong, h("button.primary", "Sign in"));
 	form.classList.add("sign-in");
 	show(at("main"), form);

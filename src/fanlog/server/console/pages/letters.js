@@ -132,7 +132,7 @@ export async function letters({ root, query, signal, project, reload }) {
 	const fields = form([
 		["subscription", "Read by", "select", { value: id, options: [...new Set([id, ...readers])], hint: more && "Of the first 2,000 subscriptions." }],
 		["start", "Only those since", "time"], ["end", "and before", "time"],
-		["filter", "Filter", "mono", { wide: true, value: query.get("filter") ?? "", placeholder: "payload.amount > 100", hint: "On the letters: the data of their messages, and their attributes." }],
+		["filter", "Filter", "mono", { wide: true, value: query.get("filter") ?? "", placeholder: "payload.amount > 100", hint: "On data and attributes of letters." }],
 	]);
 	fields.input("subscription").addEventListener("change", (event) => go(to(project, "letters", { subscription: event.target.value })));
 	let turn = 0;

@@ -15,7 +15,7 @@ function progressOf(job) {
 
 function look(job) {
 	const shown = (value) => h("pre.data", { tabindex: "0" }, JSON.stringify(value, null, 2));
-	inform(`Job ${idOf(job.name)}`, facts([["Kind", job.kind], ["State", stateOf(job)], ["Worker", job.worker], ["Attempt", job.attempt],
+	inform(`Job ${idOf(job.name)}`, facts([["Kind", job.kind], ["State", stateOf(job)], ["Attempt", job.attempt],
 		["Asked for", job.createTime, time], ["Started", job.startTime, time], ["Ended", job.endTime, time], ["Error", job.error]]),
 	h("h3", "Arguments"), shown(job.arguments ?? {}), job.result && [h("h3", "Result"), shown(job.result)]);
 }
