@@ -1,6 +1,6 @@
 // Questions before an act. The server says what it will do, in a sentence that changes with the fields.
 
-import { button, h, tell } from "./dom.js";
+import { button, h, soon, tell } from "./dom.js";
 import { form, nameField } from "./form.js";
 import { post, remove } from "./api.js";
 import { idOf, pathOf } from "./words.js";

@@ -108,7 +108,7 @@ export async function lake({ root, signal, project, may }) {
 function pipelineCard(one) {
 	return section(["Spark on ", one.master || one.name, " ", health(one.missed && "not heard of", "there")],
 		facts([["Name", code(one.name)], ["Spark", `${one.sparkVersion ?? "?"}, ${plural(one.parallelism ?? 0, "task")} at a time`], ["Fanlog", one.version], ["Started", one.startTime, ago],
-			["Heard of", `${age(one.silent)} ago`], ["Job", one.job ? code(idOf(one.job)) : "none under way"]], "facts two"),
+			["Heard of", `${age(one.silent)} ago`], ["Job", one.job ? code(idOf(one.job)) : "none under way"]]),
 		h("h3.below", "Flows"), table(`Flows of ${one.name}`, [
 			rowName("Flow", "name"),
 			cell("State", (flow) => (one.missed ? badge("unknown") : health(flow.state === "RESTING" && "rests after a failure", "runs"))),
