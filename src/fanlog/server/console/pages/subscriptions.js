@@ -1,6 +1,6 @@
 // Subscriptions, one of them, and what can be done with what waits in it.
 
-import { age, ago, all, apiOf, ask, asking, badge, brief, button, bytes, cell, code, columns, count, creating, deleting, duration, empty, every, facts, fullName, get, go, h, heading, idOf, idsOf, inProject, instant, inUnits, labels, labelsField, link, listPage, mapOf, note, number, oldest, onlyNew, patch, pathOf, percent, plural, post, projectOf, put, rate, ref, refill, remove, rights, rowActs, rowName, section, table, time, to, waiting, will } from "../kit.js";
+import { age, ago, all, apiOf, ask, asking, badge, brief, button, bytes, cell, code, columns, count, creating, deleting, duration, empty, every, facts, fullName, get, go, h, heading, idOf, idsOf, inProject, instant, inUnits, labels, labelsField, link, listPage, mapOf, nameField, note, number, oldest, onlyNew, patch, pathOf, percent, plural, post, projectOf, put, rate, ref, refill, remove, rights, rowActs, rowName, section, table, time, to, waiting, will } from "../kit.js";
 import { chart } from "../chart.js";
 import { liveTiles } from "../live.js";
 import { permissions } from "./access.js";
