@@ -38,7 +38,6 @@ export function queryOf(parameters = {}) {
 export const get = (path, parameters) => request("GET", path + queryOf(parameters));
 export const post = (path, body = {}, options) => request("POST", path, body, options);
 export const put = (path, body, options) => request("PUT", path, body, options);
-/** Makes what is not there yet, and changes nothing that is. */
 export const onlyNew = { headers: { "if-none-match": "*" } };
 export const patch = (path, body) => request("PATCH", path, body);
 export const remove = (path) => request("DELETE", path);

@@ -21,8 +21,11 @@ export function inform(title, ...children) {
 	dialog.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) dialog.close(); });
 }
 
-/** What the server is asked to estimate, by what is filled in. */
-export const will = (act, resource, place = () => ({})) => (values) => ({ act, resource, ...place(values) });
+/** What the server is to estimate; nothing while `place` is not filled in. */
+export const will = (act, resource, place = () => ({})) => (values) => {
+	const at = place(values);
+	return at && { act, resource, ...at };
+};
 
 /** Asks for the name before something is deleted for good. */
 export const deleting = (kind, name, more) => ask({ title: `Delete ${idOf(name)}?`, label: `Delete the ${kind}`, danger: true, confirmName: idOf(name),
@@ -39,6 +42,7 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 		let [turn, counted] = [0];
 		async function count(values) {
 			const asks = estimate(values);
+			if (!asks) return;
 			if (JSON.stringify(asks) === counted) return;
 			counted = JSON.stringify(asks);
 			const mine = ++turn;

@@ -29,7 +29,6 @@ export function show(element, ...children) {
 	element.replaceChildren(...wanted(children));
 	return element;
 }
-/** The same for a section, which keeps its title. */
 export const refill = (card, ...children) => show(card, card.firstChild, children);
 
 export const at = (id) => document.getElementById(id);

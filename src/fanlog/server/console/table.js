@@ -76,7 +76,6 @@ export function listPage({ root, signal, project, may, query }, kind, { note, or
 		after.disabled = !answer.nextPageToken;
 		after.dataset.token = answer.nextPageToken ?? "";
 		before.hidden = after.hidden = before.disabled && after.disabled;
-		// A table that stays keeps its focus, and its place when it is wide.
 		if (!rows.length) show(place, contains ? h("p.empty", `No name has “${contains}” in it.`) : empty(...nothing, make()));
 		else if (frame.parentNode !== place) show(place, frame);
 	}

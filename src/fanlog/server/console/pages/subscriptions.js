@@ -79,7 +79,7 @@ const placeFields = (by) => [
 
 const seek = (name, project, snapshots) => {
 	const place = ({ to, time, message, snapshot: id }) => ({
-		earliest: { position: "earliest" }, now: { position: "now" }, time: { time: instant(time) }, message: { messageId: message }, snapshot: { snapshot: `projects/${project}/snapshots/${id}` },
+		earliest: { position: "earliest" }, now: { position: "now" }, time: time && { time: instant(time) }, message: message && { messageId: message }, snapshot: id && { snapshot: `projects/${project}/snapshots/${id}` },
 	}[to]);
 	return ask({
 		title: `Seek ${idOf(name)}`, danger: true,
@@ -96,7 +96,7 @@ const seek = (name, project, snapshots) => {
 };
 
 const purge = (name) => {
-	const before = (values) => ({ all: {}, time: { time: instant(values.time) }, message: { messageId: values.message } }[values.what]);
+	const before = (values) => ({ all: {}, time: values.time && { time: instant(values.time) }, message: values.message && { messageId: values.message } }[values.what]);
 	return ask({
 		title: `Purge ${idOf(name)}`, danger: true,
 		fields: [
