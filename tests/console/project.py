@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import requests
@@ -70,6 +71,20 @@ def fail(server: Served, subscription: str, reason: str, count: int) -> None:
     )  # fmt: skip
 
 
+def pipeline(server: Served, name: str = "host-1", error: str = "the bucket is gone") -> None:
+    """Say what a pipeline would say of itself."""
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    call(server, "POST", "/v1/pipelines:report", {"pipeline": {
+        "name": name, "version": "1.0", "sparkVersion": "4.0.1", "master": "local[2]",
+        "parallelism": 2, "startTime": now,
+        "flows": [
+            {"name": "archive", "state": "RUNNING", "startTime": now, "batch": "7"},
+            {"name": "export", "state": "RESTING", "startTime": now, "failures": "2",
+             "failureTime": now, "error": error},
+        ],
+    }})  # fmt: skip
+
+
 def fill(server: Served) -> None:
     make(server, "orders-dead", "letters")
     dead = {"deadLetterTopic": f"{P}/topics/orders-dead", "maxDeliveryAttempts": 5}
@@ -92,4 +107,9 @@ def fill(server: Served) -> None:
     call(server, "POST", f"/v1/{P}/schemas/order:commit", {
         "schema": {"type": "AVRO", "definition": json.dumps(later)},
     })  # fmt: skip
+    call(server, "POST", f"/v1/{P}/alerts?alertId=full", {"condition": "DISK_LOW", "limit": "9"})
+    call(server, "POST", f"/v1/{P}/schedules?scheduleId=daily", {
+        "topic": f"{P}/topics/orders", "cron": "@yearly", "data": data({"order": 0}),
+    })  # fmt: skip
+    pipeline(server)
     call(server, "POST", f"/v1/{P}/jobs", {"kind": "verify", "jobId": "tonight"})

@@ -19,6 +19,8 @@ PAGES = {
     f"{P}/filters?topic=orders&filter=region%20%3D%20eu-*": "Filters",
     f"{P}/schemas": "Schemas",
     f"{P}/schemas/order": "order",
+    f"{P}/schedules": "Schedules",
+    f"{P}/alerts": "Alerts",
     f"{P}/jobs": "Jobs",
     f"{P}/lake": "Lake",
     f"{P}/pipeline": "Pipeline",
@@ -60,12 +62,13 @@ def test_the_life_of_a_message(look, server: Served):
 def test_a_switch_of_colours_is_remembered(look):
     tab = look(scheme="dark").open()
     theme = "getComputedStyle(document.documentElement).colorScheme"
-    tab.page.get_by_role("button", name="Use light colours").click()
+    switch = tab.page.get_by_role("button", name="Light or dark colours")
+    switch.click()
     assert tab.page.evaluate(theme) == "light"
     tab.page.reload()
     tab.page.wait_for_selector("main h1")
     assert tab.page.evaluate(theme) == "light"
-    tab.page.get_by_role("button", name="Use dark colours").click()
+    switch.click()
     assert tab.page.evaluate(theme) == "dark"
 
 

@@ -49,7 +49,7 @@ def test_an_administrator(admin):
         "orders"
     )
     admin.open(f"{P}/access").titled("Access").accessible().fits().keep("access")
-    admin.press("Create an account").write(name="press").agree("Create").sees("press")
+    admin.press("Create an account").write(id="press").agree("Create").sees("press")
     press = admin.page.get_by_role("region", name="press", exact=True)
     admin.press("New token", press).agree_and_read()
     admin.press("Revoke", press).agree("Revoke").told("Revoked.")
@@ -59,7 +59,7 @@ def test_an_administrator(admin):
 
 
 def test_a_viewer_sees_less(admin, look):
-    admin.open(f"{P}/access").press("Create an account").write(name="guest").agree("Create")
+    admin.open(f"{P}/access").press("Create an account").write(id="guest").agree("Create")
     guest = admin.page.get_by_role("region", name="guest", exact=True)
     token = admin.press("New token", guest).agree_and_read()
     project = admin.page.get_by_role("region", name="Roles in the project fanlog", exact=True)

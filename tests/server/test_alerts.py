@@ -332,3 +332,48 @@ def test_a_quota(start_server):
             asking.create(
                 Alert(name=f"{NAME}-2", condition="BACKLOG_AGE", subscription=watched, limit=1)
             )
+
+
+class TestChanges:
+    def test_the_limit_is_another_one_from_the_next_look_on(
+        self, server, asking, topic, subscription
+    ):
+        make(asking, subscription, limit=2, clear=1)
+        server.publish(topic, b"1", b"2", b"3")
+        look(server)
+        look(server, seconds=1)
+        assert asking.get(NAME).holding
+        changed = asking.update(Alert(name=NAME, limit=10), ["limit", "clear", "minimum_time"])
+        assert (changed.limit, changed.HasField("clear")) == (10, False)
+        assert changed.minimum_time.ToSeconds() == limits.ALERT_MINIMUM_S
+        assert (changed.condition, changed.subscription) == (
+            Alert.BACKLOG_MESSAGES,
+            subscription,
+        )
+        look(server)
+        look(server, seconds=limits.ALERT_MINIMUM_S + 1)
+        look(server)
+        found = asking.get(NAME)
+        assert (found.holding, found.messages, found.limit) == (False, 2, 10)
+
+    @pytest.mark.parametrize(
+        ("fields", "paths", "words"),
+        [
+            ({"limit": 5}, [], "update_mask: empty"),
+            ({"condition": "DISK_LOW"}, ["condition"], "make another alert"),
+            ({"limit": 5}, ["holding"], "is set by the server"),
+            ({}, ["limit"], "needs a limit"),
+            ({"limit": 5, "clear": 6}, ["limit", "clear"], "above the limit"),
+        ],
+    )
+    def test_what_cannot_be_changed_says_so(self, asking, subscription, fields, paths, words):
+        make(asking, subscription)
+        with pytest.raises(CallFailed, match=words) as refused:
+            asking.update(Alert(name=NAME, **fields), paths)
+        assert refused.value.status == "INVALID_ARGUMENT"
+        assert asking.get(NAME).limit == 2
+
+    def test_an_alert_that_is_not_there(self, asking):
+        with pytest.raises(CallFailed) as refused:
+            asking.update(Alert(name=NAME, limit=5), ["limit"])
+        assert refused.value.status == "NOT_FOUND"

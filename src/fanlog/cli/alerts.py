@@ -1,4 +1,4 @@
-"""`fanlog alert`: create, list, describe, delete."""
+"""`fanlog alert`: create, update, list, describe, delete."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ SETTINGS = (
     ),
     Setting(
         *("limit", "limit"),
-        create="Begins when this is passed: messages, seconds, or bytes that are left.",
+        both="Begins when this is passed: messages, seconds, or bytes that are left.",
         kind=int | None,
         read=lambda number, option: _in_range(number, option),
     ),
     Setting(
         *("clear", "clear"),
-        create="Ends when it is back here; a fifth within the limit.",
+        both="Ends when it is back here; a fifth within the limit.",
         kind=int | None,
         read=lambda number, option: _in_range(number, option),
     ),
     Setting(
         *("minimum_time", "minimum_time"),
-        create="How long it lasts before it begins, and is over before it ends, such as 5m; 60s.",
+        both="How long it lasts before it begins, and is over before it ends, such as 5m; 60s.",
         metavar="TIME",
         read=options.duration,
     ),
@@ -79,6 +79,21 @@ def create(
     with remote.connect() as client:
         made = AlertClient(client).create(wanted)
     remote.output.done(f"created alert {made.name}", resource(made))
+
+
+@add_command(app, table=SETTINGS)
+def update(alert: AlertName, remote: Remote, **given: Any) -> None:
+    """Change the numbers of an alert; whether it holds is judged with them from then on."""
+    from fanlog.client.alerts import AlertClient
+    from fanlog.v1 import alerts_pb2
+
+    wanted = alerts_pb2.Alert(name=_full(alert, remote))
+    paths = fill(wanted, "update", SETTINGS, given, remote)
+    if not paths:
+        raise InvalidArgument("nothing to change: give at least one option")
+    with remote.connect() as client:
+        changed = AlertClient(client).update(wanted, paths)
+    remote.output.done(f"updated alert {changed.name}", resource(changed))
 
 
 @add_command(app, "list")

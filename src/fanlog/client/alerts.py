@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from fanlog.client.connection import Connection
 from fanlog.v1 import alerts_pb2 as pb
@@ -37,6 +39,11 @@ class AlertClient:
         method = f"{_SERVICE}/ListAlerts"
         for page in self._connection.pages(method, request, pb.ListAlertsResponse):
             yield from page.alerts
+
+    def update(self, alert: pb.Alert, paths: Sequence[str]) -> pb.Alert:
+        """Change the fields of a rule that are named."""
+        request = pb.UpdateAlertRequest(alert=alert, update_mask=FieldMask(paths=paths))
+        return self._connection.call(f"{_SERVICE}/UpdateAlert", request, pb.Alert)
 
     def delete(self, name: str) -> None:
         request = pb.DeleteAlertRequest(name=name)

@@ -42,6 +42,7 @@ OWN: Final[Mapping[str, str]] = {
     "fanlog.alerts.delete": "delete an alert of a project",
     "fanlog.alerts.get": "see an alert of a project",
     "fanlog.alerts.list": "see all alerts of a project",
+    "fanlog.alerts.update": "change an alert of a project",
     "fanlog.cluster.get": "see the nodes of a cluster",
     "fanlog.cluster.move": "have another node of a cluster own the log",
     "fanlog.exports.run": "take the batches of export subscriptions, and report on them",

@@ -8,7 +8,7 @@ from fanlog.model.alerts import AlertView
 from fanlog.server.methods import method
 from fanlog.v1 import alerts_pb2 as pb
 from fanlog.wire import paging
-from fanlog.wire.alerts import alert_of, alert_pb
+from fanlog.wire.alerts import alert_of, alert_pb, changes_of
 
 
 async def create_alert(broker: Broker, request: pb.CreateAlertRequest) -> pb.Alert:
@@ -30,6 +30,11 @@ async def list_alerts(broker: Broker, request: pb.ListAlertsRequest) -> pb.ListA
     return pb.ListAlertsResponse(alerts=shown, next_page_token=token)
 
 
+async def update_alert(broker: Broker, request: pb.UpdateAlertRequest) -> pb.Alert:
+    name = names.parse_alert(request.alert.name, field="alert.name")
+    return alert_pb(await broker.alerts.update(name, changes_of(request)))
+
+
 async def delete_alert(broker: Broker, request: pb.DeleteAlertRequest) -> pb.DeleteAlertResponse:
     await broker.alerts.delete(names.parse_alert(request.name))
     return pb.DeleteAlertResponse()
@@ -43,5 +48,6 @@ METHODS = (
     method("CreateAlert", pb.CreateAlertRequest, pb.Alert, create_alert, "parent"),
     method("GetAlert", pb.GetAlertRequest, pb.Alert, get_alert),
     method("ListAlerts", pb.ListAlertsRequest, pb.ListAlertsResponse, list_alerts),
+    method("UpdateAlert", pb.UpdateAlertRequest, pb.Alert, update_alert, "alert.name"),
     method("DeleteAlert", pb.DeleteAlertRequest, pb.DeleteAlertResponse, delete_alert, "name"),
 )

@@ -387,6 +387,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
     "fanlog.v1.Alerts.GetAlert": (in_project("fanlog.alerts.get", "name"),),
     "fanlog.v1.Alerts.ListAlerts": (in_project("fanlog.alerts.list", "parent"),),
+    "fanlog.v1.Alerts.UpdateAlert": (in_project("fanlog.alerts.update", "alert.name"),),
     "fanlog.v1.Alerts.DeleteAlert": (in_project("fanlog.alerts.delete", "name"),),
     "fanlog.v1.Schedules.CreateSchedule": (
         in_project("fanlog.schedules.create", "parent"),

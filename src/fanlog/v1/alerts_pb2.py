@@ -23,32 +23,35 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61nlog/v1/alerts.proto\x12\tfanlog.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x04\n\x05\x41lert\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\tcondition\x18\x02 \x01(\x0e\x32\x1a.fanlog.v1.Alert.Condition\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x12\n\x05limit\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05\x63lear\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12/\n\x0cminimum_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07holding\x18\x08 \x01(\x08\x12.\n\nsince_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08messages\x18\n \x01(\x03\x12\x17\n\x0flast_message_id\x18\x0b \x01(\t\x12\x15\n\rlast_sentence\x18\x0c \x01(\t\x12\x12\n\nlast_error\x18\r \x01(\t\"\xce\x01\n\tCondition\x12\x19\n\x15\x43ONDITION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44\x45\x41\x44_LETTERS\x10\x01\x12\x14\n\x10\x42\x41\x43KLOG_MESSAGES\x10\x02\x12\x0f\n\x0b\x42\x41\x43KLOG_AGE\x10\x03\x12\x14\n\x10\x45NDPOINT_FAILING\x10\x04\x12\x11\n\rCONSUMER_GONE\x10\x05\x12\x15\n\x11PUBLISHES_REFUSED\x10\x06\x12\x0c\n\x08\x44ISK_LOW\x10\x07\x12\x0e\n\nLAKE_ALARM\x10\x08\x12\x0f\n\x0b\x41RCHIVE_LAG\x10\tB\x08\n\x06_limitB\x08\n\x06_clear\"W\n\x12\x43reateAlertRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x10\n\x08\x61lert_id\x18\x02 \x01(\t\x12\x1f\n\x05\x61lert\x18\x03 \x01(\x0b\x32\x10.fanlog.v1.Alert\"\x1f\n\x0fGetAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"J\n\x11ListAlertsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x12ListAlertsResponse\x12 \n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x10.fanlog.v1.Alert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x12\x44\x65leteAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13\x44\x65leteAlertResponse2\x9b\x02\n\x06\x41lerts\x12>\n\x0b\x43reateAlert\x12\x1d.fanlog.v1.CreateAlertRequest\x1a\x10.fanlog.v1.Alert\x12\x38\n\x08GetAlert\x12\x1a.fanlog.v1.GetAlertRequest\x1a\x10.fanlog.v1.Alert\x12I\n\nListAlerts\x12\x1c.fanlog.v1.ListAlertsRequest\x1a\x1d.fanlog.v1.ListAlertsResponse\x12L\n\x0b\x44\x65leteAlert\x12\x1d.fanlog.v1.DeleteAlertRequest\x1a\x1e.fanlog.v1.DeleteAlertResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61nlog/v1/alerts.proto\x12\tfanlog.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x04\n\x05\x41lert\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\tcondition\x18\x02 \x01(\x0e\x32\x1a.fanlog.v1.Alert.Condition\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x12\n\x05limit\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05\x63lear\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12/\n\x0cminimum_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07holding\x18\x08 \x01(\x08\x12.\n\nsince_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08messages\x18\n \x01(\x03\x12\x17\n\x0flast_message_id\x18\x0b \x01(\t\x12\x15\n\rlast_sentence\x18\x0c \x01(\t\x12\x12\n\nlast_error\x18\r \x01(\t\"\xce\x01\n\tCondition\x12\x19\n\x15\x43ONDITION_UNSPECIFIED\x10\x00\x12\x10\n\x0c\x44\x45\x41\x44_LETTERS\x10\x01\x12\x14\n\x10\x42\x41\x43KLOG_MESSAGES\x10\x02\x12\x0f\n\x0b\x42\x41\x43KLOG_AGE\x10\x03\x12\x14\n\x10\x45NDPOINT_FAILING\x10\x04\x12\x11\n\rCONSUMER_GONE\x10\x05\x12\x15\n\x11PUBLISHES_REFUSED\x10\x06\x12\x0c\n\x08\x44ISK_LOW\x10\x07\x12\x0e\n\nLAKE_ALARM\x10\x08\x12\x0f\n\x0b\x41RCHIVE_LAG\x10\tB\x08\n\x06_limitB\x08\n\x06_clear\"W\n\x12\x43reateAlertRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x10\n\x08\x61lert_id\x18\x02 \x01(\t\x12\x1f\n\x05\x61lert\x18\x03 \x01(\x0b\x32\x10.fanlog.v1.Alert\"\x1f\n\x0fGetAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"J\n\x11ListAlertsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x12ListAlertsResponse\x12 \n\x06\x61lerts\x18\x01 \x03(\x0b\x32\x10.fanlog.v1.Alert\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x12UpdateAlertRequest\x12\x1f\n\x05\x61lert\x18\x01 \x01(\x0b\x32\x10.fanlog.v1.Alert\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"\"\n\x12\x44\x65leteAlertRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13\x44\x65leteAlertResponse2\xdb\x02\n\x06\x41lerts\x12>\n\x0b\x43reateAlert\x12\x1d.fanlog.v1.CreateAlertRequest\x1a\x10.fanlog.v1.Alert\x12\x38\n\x08GetAlert\x12\x1a.fanlog.v1.GetAlertRequest\x1a\x10.fanlog.v1.Alert\x12I\n\nListAlerts\x12\x1c.fanlog.v1.ListAlertsRequest\x1a\x1d.fanlog.v1.ListAlertsResponse\x12>\n\x0bUpdateAlert\x12\x1d.fanlog.v1.UpdateAlertRequest\x1a\x10.fanlog.v1.Alert\x12L\n\x0b\x44\x65leteAlert\x12\x1d.fanlog.v1.DeleteAlertRequest\x1a\x1e.fanlog.v1.DeleteAlertResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fanlog.v1.alerts_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ALERT']._serialized_start=103
-  _globals['_ALERT']._serialized_end=711
-  _globals['_ALERT_CONDITION']._serialized_start=485
-  _globals['_ALERT_CONDITION']._serialized_end=691
-  _globals['_CREATEALERTREQUEST']._serialized_start=713
-  _globals['_CREATEALERTREQUEST']._serialized_end=800
-  _globals['_GETALERTREQUEST']._serialized_start=802
-  _globals['_GETALERTREQUEST']._serialized_end=833
-  _globals['_LISTALERTSREQUEST']._serialized_start=835
-  _globals['_LISTALERTSREQUEST']._serialized_end=909
-  _globals['_LISTALERTSRESPONSE']._serialized_start=911
-  _globals['_LISTALERTSRESPONSE']._serialized_end=990
-  _globals['_DELETEALERTREQUEST']._serialized_start=992
-  _globals['_DELETEALERTREQUEST']._serialized_end=1026
-  _globals['_DELETEALERTRESPONSE']._serialized_start=1028
-  _globals['_DELETEALERTRESPONSE']._serialized_end=1049
-  _globals['_ALERTS']._serialized_start=1052
-  _globals['_ALERTS']._serialized_end=1335
+  _globals['_ALERT']._serialized_start=137
+  _globals['_ALERT']._serialized_end=745
+  _globals['_ALERT_CONDITION']._serialized_start=519
+  _globals['_ALERT_CONDITION']._serialized_end=725
+  _globals['_CREATEALERTREQUEST']._serialized_start=747
+  _globals['_CREATEALERTREQUEST']._serialized_end=834
+  _globals['_GETALERTREQUEST']._serialized_start=836
+  _globals['_GETALERTREQUEST']._serialized_end=867
+  _globals['_LISTALERTSREQUEST']._serialized_start=869
+  _globals['_LISTALERTSREQUEST']._serialized_end=943
+  _globals['_LISTALERTSRESPONSE']._serialized_start=945
+  _globals['_LISTALERTSRESPONSE']._serialized_end=1024
+  _globals['_UPDATEALERTREQUEST']._serialized_start=1026
+  _globals['_UPDATEALERTREQUEST']._serialized_end=1128
+  _globals['_DELETEALERTREQUEST']._serialized_start=1130
+  _globals['_DELETEALERTREQUEST']._serialized_end=1164
+  _globals['_DELETEALERTRESPONSE']._serialized_start=1166
+  _globals['_DELETEALERTRESPONSE']._serialized_end=1187
+  _globals['_ALERTS']._serialized_start=1190
+  _globals['_ALERTS']._serialized_end=1537
 # @@protoc_insertion_point(module_scope)

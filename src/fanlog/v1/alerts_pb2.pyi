@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -96,6 +97,14 @@ class ListAlertsResponse(_message.Message):
     alerts: _containers.RepeatedCompositeFieldContainer[Alert]
     next_page_token: str
     def __init__(self, alerts: _Optional[_Iterable[_Union[Alert, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UpdateAlertRequest(_message.Message):
+    __slots__ = ("alert", "update_mask")
+    ALERT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    alert: Alert
+    update_mask: _field_mask_pb2.FieldMask
+    def __init__(self, alert: _Optional[_Union[Alert, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
 
 class DeleteAlertRequest(_message.Message):
     __slots__ = ("name",)

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.alerts import CONDITION_NAMES, Alert, AlertView, Condition, check_condition
 from fanlog.v1 import alerts_pb2 as pb
-from fanlog.wire.fields import duration, seconds_of, timestamp
+from fanlog.wire.fields import duration, mask_paths, seconds_of, timestamp
 
 _OUTPUT: Final = frozenset(
     {
         *("create_time", "holding", "since_time"),
         *("messages", "last_message_id", "last_sentence", "last_error"),
     }
+)
+
+
+def _minimum_s(given: pb.Alert) -> float:
+    if not given.HasField("minimum_time"):
+        return limits.ALERT_MINIMUM_S
+    return seconds_of(given.minimum_time, "minimum_time")
+
+
+#: By the field of the API that may be changed: the rule's own, and its value.
+_CHANGES: Final[dict[str, tuple[str, Callable[[pb.Alert], Any]]]] = {
+    "limit": ("limit", lambda one: one.limit if one.HasField("limit") else None),
+    "clear": ("clear", lambda one: one.clear if one.HasField("clear") else None),
+    "minimum_time": ("minimum_s", _minimum_s),
+}
+_SERVER: Final = "is set by the server"
+_FIXED: Final = "stays as it is; make another alert"
+_IMMUTABLE: Final = dict.fromkeys(_OUTPUT, _SERVER) | dict.fromkeys(
+    ("name", "condition", "subscription"), _FIXED
 )
 
 
@@ -33,19 +53,24 @@ def alert_of(name: str, given: pb.Alert) -> Alert:
     for descriptor, _ in given.ListFields():
         if descriptor.name in _OUTPUT:
             raise InvalidArgument(f"alert.{descriptor.name}: is set by the server; leave it unset")
-    minimum_s = limits.ALERT_MINIMUM_S
-    if given.HasField("minimum_time"):
-        minimum_s = seconds_of(given.minimum_time, "minimum_time")
     alert = Alert(
         name=name,
         condition=_condition(given),
         subscription=_subscription(name, given.subscription),
-        limit=given.limit if given.HasField("limit") else None,
-        clear=given.clear if given.HasField("clear") else None,
-        minimum_s=minimum_s,
+        **{field: read(given) for field, read in _CHANGES.values()},
     )
     alert.check()
     return alert
+
+
+def changes_of(request: pb.UpdateAlertRequest) -> dict[str, Any]:
+    """The fields that an update changes, with their new values.
+
+    Raises:
+        InvalidArgument: The mask is empty or names what cannot be changed, or a value is wrong.
+    """
+    paths = mask_paths(request.update_mask, _CHANGES, _IMMUTABLE, request.alert)
+    return {_CHANGES[path][0]: _CHANGES[path][1](request.alert) for path in paths}
 
 
 def alert_pb(view: AlertView) -> pb.Alert:

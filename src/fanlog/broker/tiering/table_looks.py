@@ -37,7 +37,7 @@ class TableLooks:
             now = self._clock.now()
             if self._found is None or now - self._found[0] > limits.LAKE_TABLES_LOOKED_AT_S:
                 # A thread of its own: those of cold reads have readers that wait.
-                threads = ThreadPoolExecutor(1, thread_name_prefix="fanlog-tables")
+                threads = ThreadPoolExecutor(1, thread_name_prefix="lake-tables")
                 try:
                     found = await asyncio.get_running_loop().run_in_executor(threads, self._look)
                 finally:

@@ -98,7 +98,7 @@ class Alerting:
     # Rules.
 
     def watch(self, name: str) -> None:
-        """A rule was made or deleted."""
+        """A rule was made, changed or deleted."""
         self._errors.pop(name, None)
         self._asked.set()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from fanlog.broker.clock import Clock
 from fanlog.broker.transaction import Ledger
@@ -61,6 +63,21 @@ class Alerts:
         views = [self._view(table.alert(name)) for name in islice(found, limit)]
         await self._ledger.sync()
         return views
+
+    async def update(self, name: str, changes: Mapping[str, Any]) -> AlertView:
+        """Change fields of a rule; whether it holds is judged with them at the next look.
+
+        Raises:
+            AlertNotFound: There is no such rule.
+            InvalidArgument: A field is wrong.
+        """
+        alert = replace(self._ledger.hard.alerts.alert(name), **changes)
+        alert.check()
+        committed = self._ledger.commit([AlertRecord(name, alert)])
+        self._alerting.watch(name)
+        view = self._view(alert)
+        await committed
+        return view
 
     async def delete(self, name: str) -> None:
         """Raises AlertNotFound."""

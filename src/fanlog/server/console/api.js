@@ -1,18 +1,11 @@
-// The public API, and who calls it. Errors of it are sentences already.
+// The public API. Its errors are sentences already.
 
-export class ApiError extends Error {
-	constructor(status, message, reason = "") {
-		super(message);
-		this.status = status;
-		this.reason = reason;
-	}
-}
+const failed = (status, message) => Object.assign(new Error(message), { status });
 
 let session = { auth: "none" };
 export const whoAmI = () => session;
 
 let leaving;
-/** What is read from now on is of a page, and of no use once that is left. */
 export const forPage = (signal) => { leaving = signal; };
 
 async function request(method, path, body, { signal = method === "GET" ? leaving : undefined, headers } = {}) {
@@ -24,29 +17,27 @@ async function request(method, path, body, { signal = method === "GET" ? leaving
 		answer = await fetch(path, { method, signal, headers: sent, body: body === undefined ? undefined : JSON.stringify(body) });
 	} catch (error) {
 		if (error.name === "AbortError") throw error;
-		throw new ApiError(0, "The server does not answer. It may be restarting; this page tries again.");
+		throw failed(0, "The server does not answer. This page tries again.");
 	}
 	const text = await answer.text();
 	let found = {};
 	try { found = text ? JSON.parse(text) : {}; } catch { /* not JSON: only errors before our routes are */ }
 	if (!answer.ok) {
-		const error = new ApiError(answer.status, found.error?.message ?? `The server answered ${answer.status}.`,
-			found.error?.details?.find((detail) => detail.reason)?.reason);
 		if (answer.status === 401 && path !== "/v1/session") window.dispatchEvent(new Event("signed-out"));
-		throw error;
+		throw failed(answer.status, found.error?.message ?? `The server answered ${answer.status}.`);
 	}
 	return found;
 }
 
-const query = (parameters) => {
-	const set = Object.entries(parameters ?? {}).filter(([, value]) => value !== undefined && value !== "" && value !== null);
+/** Parameters of a path or a route, but for those without a value. */
+export function queryOf(parameters = {}) {
+	const set = Object.entries(parameters).filter(([, value]) => value || value === 0);
 	return set.length ? `?${new URLSearchParams(set)}` : "";
-};
+}
 
-export const get = (path, parameters) => request("GET", path + query(parameters));
+export const get = (path, parameters) => request("GET", path + queryOf(parameters));
 export const post = (path, body = {}, options) => request("POST", path, body, options);
 export const put = (path, body, options) => request("PUT", path, body, options);
-/** Makes what is not there yet, and changes nothing that is. */
 export const onlyNew = { headers: { "if-none-match": "*" } };
 export const patch = (path, body) => request("PATCH", path, body);
 export const remove = (path) => request("DELETE", path);
@@ -66,7 +57,7 @@ export async function signOut() {
 const known = new Map();
 export const forgetRights = () => known.clear();
 
-/** What the caller may do on some resources (all of it, where nobody is asked who they are). */
+/** What the caller may do on some resources. */
 export async function rights(...resources) {
 	if (session.auth !== "required") return () => true;
 	const asked = [...new Set(["server", ...resources])];
@@ -79,7 +70,7 @@ export async function rights(...resources) {
 	return (permission) => sets.some((set) => set.has(permission));
 }
 
-/** All pages of a list, up to a limit; `more` tells that there would be others. */
+/** All pages of a list, up to a limit; `more`: there are others. */
 export async function all(path, field, parameters, limit = 1000) {
 	const found = [];
 	let pageToken;

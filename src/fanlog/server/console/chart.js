@@ -1,4 +1,4 @@
-// Lines over time, drawn by hand. The newest values stand in the legend; a pointer reads older ones.
+// Lines over time. The legend has the newest values; a pointer reads older ones.
 
 import { h, svg } from "./dom.js";
 import { age } from "./words.js";
@@ -11,7 +11,7 @@ function niceTop(value) {
 	return [1, 1.5, 2, 3, 5, 7.5, 10].map((step) => step * power).find((top) => top >= value);
 }
 
-/** `lines`: a key, a label and a tone each; `shown` writes a value. `update` draws samples anew. */
+/** `lines`: a key, a label and a tone each; `shown` writes a value. */
 export function chart(label, lines, shown, { spark = false } = {}) {
 	const series = lines.map(([key, label, tone = ""]) => ({ key, label, tone }));
 	const values = series.map(() => h("b", "–"));
@@ -74,7 +74,6 @@ export function chart(label, lines, shown, { spark = false } = {}) {
 	return { element, update(next) { samples = next; draw(); } };
 }
 
-/** How much of something is used. */
 export const meter = (label, used, total) => {
 	const part = total > 0 ? Math.min(1, used / total) : 0;
 	return h("progress.meter", { max: "1", value: part, "aria-label": label });

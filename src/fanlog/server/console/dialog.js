@@ -1,7 +1,6 @@
-// Questions before an act. The sentence that says what it will do comes from the server, and changes
-// with the fields.
+// Questions before an act. The server says what it will do, in a sentence that changes with the fields.
 
-import { button, h, tell } from "./dom.js";
+import { button, h, soon, tell } from "./dom.js";
 import { form, nameField } from "./form.js";
 import { post, remove } from "./api.js";
 import { idOf, pathOf } from "./words.js";
@@ -16,15 +15,17 @@ export function open(title, ...children) {
 }
 let numbers = 0;
 
-/** Something to read, with nothing to decide. A link out of it closes it. */
 export function inform(title, ...children) {
 	const dialog = open(title, h("div.stack", ...children, h("div.choices", button("Close", () => dialog.close(), "primary"))));
 	dialog.classList.add("large");
 	dialog.addEventListener("click", (event) => { if (event.target.closest("a[href^='#']")) dialog.close(); });
 }
 
-/** What the server is asked to estimate, by what is filled in. */
-export const will = (act, resource, place = () => ({})) => (values) => ({ act, resource, ...place(values) });
+/** What the server is to estimate; nothing while `place` is not filled in. */
+export const will = (act, resource, place = () => ({})) => (values) => {
+	const at = place(values);
+	return at && { act, resource, ...at };
+};
 
 /** Asks for the name before something is deleted for good. */
 export const deleting = (kind, name, more) => ask({ title: `Delete ${idOf(name)}?`, label: `Delete the ${kind}`, danger: true, confirmName: idOf(name),
@@ -32,16 +33,16 @@ export const deleting = (kind, name, more) => ask({ title: `Delete ${idOf(name)}
 
 export const creating = (kind, fields, act, more) => ask({ title: `Create ${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`, label: "Create", done: `The ${kind} is there.`, fields: [nameField, ...fields], act, ...more });
 
-/** Resolves when it is done, with what `act` gave; with undefined when it is cancelled. */
+/** Resolves with what `act` gave; with undefined when it is cancelled. */
 export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], danger, lead, estimate, done, confirmName }) {
 	return new Promise((resolve) => {
 		const wrong = h("p.failure", { role: "alert", hidden: true });
 		const will = h("p", { class: danger ? "will danger" : "will", role: "status", hidden: !estimate }, "Counting what it would do…");
 		const asked = confirmName ? [...fields, ["confirmed", `Type ${confirmName} to go on`, "text", { required: true }]] : fields;
-		let turn = 0;
-		let counted;
+		let [turn, counted] = [0];
 		async function count(values) {
 			const asks = estimate(values);
+			if (!asks) return;
 			if (JSON.stringify(asks) === counted) return;
 			counted = JSON.stringify(asks);
 			const mine = ++turn;

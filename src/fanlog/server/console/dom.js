@@ -1,4 +1,4 @@
-// Elements. All strings become text; nothing here or elsewhere in the console makes markup of them.
+// Elements. All strings become text; nothing in the console makes markup of them.
 
 const isChild = (one) => one === null || typeof one !== "object" || Object.getPrototypeOf(one) !== Object.prototype;
 const wanted = (children) => children.flat(3).filter((child) => child !== null && child !== undefined && child !== false);
@@ -14,7 +14,7 @@ function fill(element, properties, children) {
 	return element;
 }
 
-/** An element: `h("p.note.below", "words")`, `h("a", { href }, "words")`. Children that are false or nothing are left out. */
+/** `h("p.note", "words")`, `h("a", { href }, "words")`; children that are false or nothing are left out. */
 export function h(tag, ...rest) {
 	const [name, ...classes] = tag.split(".");
 	const element = document.createElement(name);
@@ -29,13 +29,12 @@ export function show(element, ...children) {
 	element.replaceChildren(...wanted(children));
 	return element;
 }
-/** The same for a section, which keeps its title. */
 export const refill = (card, ...children) => show(card, card.firstChild, children);
 
 export const at = (id) => document.getElementById(id);
 
 let told = 0;
-/** A sentence for everybody: it is shown for a while, and read aloud. */
+/** A sentence that is shown for a while, and read aloud. */
 export function tell(sentence, bad = false) {
 	const mine = ++told;
 	const note = h("p", { class: bad ? "bad" : "good" }, sentence);
@@ -55,17 +54,16 @@ export const empty = (title, sentence, ...more) =>
 export const failure = (error) => h("p.failure", { role: "alert" }, error.message);
 
 export const note = (...words) => h("p.note", words);
+export const fine = (words) => h("p.fine", h("i", { "aria-hidden": "true" }), words);
 export const code = (words) => h("code", words);
 export const badge = (words, tone = "") => h("span", { class: `badge ${tone}` }, words);
 
-/** A badge that says what is wrong, or that nothing is. */
 export const health = (trouble, fine = "healthy") => (trouble ? badge(trouble, "bad") : badge(fine, "good"));
 
-/** Names and values, of which some are shown in a form of their own; those without a value are left out. */
+/** Names and values, with a form to show them in, or a note; those without a value are left out. */
 export const facts = (pairs, kind = "facts") =>
 	h("dl", { class: kind }, pairs.filter(([, value]) => value || value === 0).map(
 		([name, value, form]) => h("div", h("dt", name), h("dd", typeof form === "function" ? form(value) : [value, form && h("small", form)]))));
-/** Why something is done by a form, in a card of its own. */
 export const submit = (label, act, ...children) =>
 	h("form.card.stack", { "aria-label": label, onsubmit: (event) => { event.preventDefault(); act(); } }, children);
 /** What is done a moment after the last of many changes. */
@@ -81,16 +79,15 @@ export const heading = (title, { kind, badges = [], actions = [], note } = {}) =
 			note && h("p.note", note)),
 		h("div.actions", actions));
 
-/** A number that stands large above its name. */
 export const tile = (label, value, tone = "") => h("div", { class: `tile ${tone}` }, h("p.label", label), typeof value === "object" ? value : h("p.value", value));
 
 export const a = (href, ...words) => h("a", { href }, words);
 export const button = (words, act, kind = "") => h("button", { type: "button", class: kind, onclick: act }, words);
-/** A button that asks something, and then has the page drawn anew if the answer was not to cancel. */
+/** A button that asks, and has the page drawn anew if that was not cancelled. */
 export const asking = (words, question, after, kind) => button(words, async () => (await question()) && after(), kind);
 export const columns = (...cards) => h("div.columns", cards);
 
-/** Runs now and again until the page is left; not while nobody looks, and not below a dialog. */
+/** Runs until the page is left; not while nobody looks, and not below a dialog. */
 export function every(milliseconds, signal, act) {
 	let busy = false;
 	const turn = async () => {
@@ -100,5 +97,5 @@ export function every(milliseconds, signal, act) {
 	};
 	const timer = setInterval(turn, milliseconds);
 	signal.addEventListener("abort", () => clearInterval(timer));
-	return turn();
+	return act();
 }

@@ -1,4 +1,4 @@
-// Fields with labels and hints. A field is a name, a label, a kind (text unless said) and more of it.
+// Fields. Each is a name, a label, a kind (text unless said) and more of it.
 
 import { h } from "./dom.js";
 import { pairsOf } from "./words.js";
@@ -26,14 +26,14 @@ export const nameField = ["id", "Name", "mono", { required: true }];
 
 export const labelsField = (labels, name = "labels", label = "Labels") => [name, label, "code", { value: pairsOf(labels).join("\n"), hint: "One name=value a line." }];
 
-/** `show(values)` of a field tells whether it is asked for at all. */
+/** `show(values)` of a field tells whether it is asked for. */
 export function form(fields, changed = () => {}) {
 	const made = fields.map(([name, label, kind = "text", more = {}]) => {
 		const id = `f-${++numbers}`;
 		const field = { name, kind, ...more };
 		const input = control(field, id);
 		const parts = [h("label", { for: id }, label), input];
-		const row = h("div", { class: `field ${kind} ${field.wide ? "wide" : ""}` }, kind === "check" ? parts.reverse() : parts,
+		const row = h("div", { class: `field is-${field.wide ? "code" : kind}` }, kind === "check" ? parts.reverse() : parts,
 			field.hint && h("small", { id: `${id}-hint` }, field.hint),
 			field.suggestions && h("datalist", { id: `${id}-list` }, field.suggestions.map((value) => h("option", { value }))));
 		return { field, input, row };

@@ -1,7 +1,7 @@
-// One stream of live numbers for the whole console, and the last minutes of them. A page says which
-// topics and subscriptions it wants; the server's own numbers go on from page to page.
+// One stream of live numbers for all pages, and the last minutes of them.
 
-import { at } from "./dom.js";
+import { at, h, show, tile } from "./dom.js";
+import { rate } from "./words.js";
 
 const KEPT = 300;
 const histories = new Map();
@@ -64,10 +64,8 @@ function open() {
 	});
 }
 
-/** Whether this caller may read the server's own numbers. */
 export function allow(yes) { server = yes; }
 
-/** What a page wants to see; the stream is opened anew only if that is something else. */
 export function want({ topics = [], subscriptions = [] } = {}) {
 	const query = new URLSearchParams();
 	for (const name of topics) query.append("topics", name);
@@ -84,4 +82,16 @@ export function want({ topics = [], subscriptions = [] } = {}) {
 export function watch(signal, listener) {
 	listeners.add(listener);
 	signal.addEventListener("abort", () => listeners.delete(listener));
+}
+
+export function liveTiles(kind, name, signal, charts, facts) {
+	const now = h("div.tiles");
+	const draw = (sample) => {
+		for (const one of charts) one.update(history(name));
+		const mine = sample?.[kind].find((one) => one.name === name);
+		if (mine) show(now, facts(mine, (value) => (sample.hasRates ? rate(value) : "–")).map(([label, value]) => tile(label, value)));
+	};
+	draw();
+	watch(signal, draw);
+	return now;
 }

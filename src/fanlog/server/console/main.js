@@ -1,7 +1,7 @@
 // The frame: who is signed in, which project, which page.
 
 import { homeOf } from "./words.js";
-import { at, failure, h, heading, note, tell } from "./dom.js";
+import { at, empty, failure, h, heading, note, show, submit, tell } from "./dom.js";
 import { forgetRights, forPage, get, readSession, rights, signIn, signOut, whoAmI } from "./api.js";
 import * as live from "./live.js";
 import { go, here } from "./router.js";
@@ -12,48 +12,37 @@ let project = "";
 let leave = new AbortController();
 let first = true;
 
-const THEMES = { light: ["☾", "Use dark colours"], dark: ["☀", "Use light colours"] };
+const clicked = (id, act) => at(id).addEventListener("click", act);
 
-function shownTheme() {
-	return document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-}
-
-function themeButton() {
-	const [sign, words] = THEMES[shownTheme()];
-	at("theme").textContent = sign;
-	at("theme").setAttribute("aria-label", words);
-	at("theme").title = words;
-}
-
-at("theme").addEventListener("click", () => {
-	const next = shownTheme() === "dark" ? "light" : "dark";
+clicked("theme", () => {
+	const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+	const next = dark ? "light" : "dark";
 	document.documentElement.dataset.theme = next;
 	localStorage.setItem("fanlog-theme", next);
-	themeButton();
 });
 
 function menu(openIt) {
 	document.body.classList.toggle("menu-open", openIt);
 	at("menu").setAttribute("aria-expanded", String(openIt));
 }
-at("menu").addEventListener("click", () => menu(!document.body.classList.contains("menu-open")));
+clicked("menu", () => menu(!document.body.classList.contains("menu-open")));
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") menu(false); });
-at("skip").addEventListener("click", (event) => { event.preventDefault(); at("main").focus(); });
+clicked("skip", (event) => { event.preventDefault(); at("main").focus(); });
 
-at("sign-out").addEventListener("click", async () => {
+clicked("sign-out", async () => {
 	try { await signOut(); } catch (error) { tell(error.message, true); }
 	forgetRights();
 	start();
 });
 window.addEventListener("signed-out", () => start());
-window.addEventListener("hashchange", () => show());
+window.addEventListener("hashchange", () => open());
 
 at("project").addEventListener("change", () => {
 	project = at("project").value;
 	localStorage.setItem("fanlog-project", project);
 	const { parts } = here();
 	go(parts[0] === "projects" ? `${homeOf(project)}/${parts[2] ?? "topics"}` : `#/${parts.join("/")}`);
-	if (parts[0] !== "projects") show();
+	if (parts[0] !== "projects") open();
 });
 
 function signInPage(sentence) {
@@ -62,13 +51,14 @@ function signInPage(sentence) {
 	at("project-label").hidden = at("who").hidden = at("sign-out").hidden = true;
 	const token = h("input", { id: "token", type: "password", autocomplete: "off", required: true });
 	const wrong = h("p.failure", { role: "alert", hidden: !sentence }, sentence);
-	at("main").replaceChildren(h("div.card.sign-in", h("h1", "Sign in"),
-		note("This server asks who calls. A token of an account opens the console; “fanlog auth token create NAME” makes one."),
-		h("form", { onsubmit: async (event) => {
-			event.preventDefault();
-			try { await signIn(token.value.trim()); forgetRights(); start(); }
-			catch (error) { wrong.textContent = error.message; wrong.hidden = false; token.select(); }
-		} }, h("label", { for: "token" }, "Token"), token, wrong, h("button.primary", "Sign in"))));
+	const enter = async () => {
+		try { await signIn(token.value.trim()); forgetRights(); start(); }
+		catch (error) { wrong.textContent = error.message; wrong.hidden = false; token.select(); }
+	};
+	const form = submit("Sign in", enter, h("h1", "Sign in"), note("A token of an account opens the console: “fanlog auth token create NAME” makes one."),
+		h("label", { for: "token" }, "Token"), token, wrong, h("button.primary", "Sign in"));
+	form.classList.add("sign-in");
+	show(at("main"), form);
 	token.focus();
 }
 
@@ -78,10 +68,10 @@ async function navigation() {
 	for (const page of PAGES) {
 		if (page.under || (page.when && !page.when({ session: whoAmI(), server: serverFacts })) || (page.needs && !page.needs.some(may))) continue;
 		const group = groups.find((one) => one.name === page.group) ?? groups[groups.push({ name: page.group, items: [] }) - 1];
-		const href = page.path.startsWith("P/") ? `${homeOf(project)}/${page.path.slice(2)}` : `#/${page.path}`;
+		const href = page.path.replace(/^P/, homeOf(project)).replace(/^(?!#)/, "#/");
 		group.items.push(h("li", h("a", { href, "data-page": page.path }, page.title)));
 	}
-	at("nav").replaceChildren(...groups.flatMap((group) => [group.name ? h("p.group", group.name) : "", h("ul", group.items)]));
+	show(at("nav"), groups.map((group) => [group.name && h("p.group", group.name), h("ul", group.items)]));
 }
 
 function mark(page) {
@@ -91,7 +81,9 @@ function mark(page) {
 	}
 }
 
-async function show() {
+const NOWHERE = { path: "?", title: "Not here", open: () => ({ root }) => root.append(heading("Not here"), empty("There is no such page.", "The link may be of another version of the console.")) };
+
+async function open() {
 	leave.abort();
 	leave = new AbortController();
 	const { signal } = leave;
@@ -103,23 +95,25 @@ async function show() {
 		chooseProject();
 		await navigation();
 	}
-	const { page, names } = pageOf(parts);
+	const { page, names } = pageOf(parts) ?? { page: NOWHERE };
 	mark(page);
 	const root = h("div.page");
 	const context = { root, names, query, signal, project, server: serverFacts, title: page.title,
-		may: await rights(`projects/${project}`), reload: show };
+		may: await rights(`projects/${project}`), reload: open };
 	for (const dialog of document.querySelectorAll("dialog")) dialog.close();
 	live.want(page.live ? page.live(names, project) : {});
 	try {
-		const open = await page.open();
+		const make = await page.open();
 		if (signal.aborted) return;
-		await open(context);
+		await make(context);
 	} catch (error) {
 		if (signal.aborted) return;
-		root.replaceChildren(heading(page.title), failure(error));
+		show(root, heading(page.title), failure(error));
+		// The server is away, or busy: later it may not be.
+		if (error.status === 0 || error.status > 499) setTimeout(() => signal.aborted || open(), 3000);
 	}
 	if (signal.aborted) return;
-	at("main").replaceChildren(root);
+	show(at("main"), root);
 	const title = root.querySelector("h1");
 	document.title = `${title?.textContent ?? page.title} · Fanlog`;
 	window.scrollTo(0, 0);
@@ -129,7 +123,7 @@ async function show() {
 
 function chooseProject() {
 	const names = [...new Set([project, serverFacts.project, ...(serverFacts.projects ?? [])])].filter(Boolean).sort();
-	at("project").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+	show(at("project"), names.map((name) => h("option", { value: name }, name)));
 	at("project").value = project;
 	at("project-label").hidden = names.length < 2;
 }
@@ -137,7 +131,6 @@ function chooseProject() {
 async function start() {
 	leave.abort();
 	forPage();
-	themeButton();
 	try {
 		const session = await readSession();
 		if (session.auth === "required" && !session.signedIn) return signInPage();
@@ -146,16 +139,15 @@ async function start() {
 		at("who").title = session.member ?? "";
 		serverFacts = await get("/v1/server");
 		serverFacts.projects = serverFacts.projects?.map((name) => name.replace(/^projects\//, ""));
+		serverFacts.project = serverFacts.project.replace(/^projects\//, "");
 		const kept = localStorage.getItem("fanlog-project");
-		const own = serverFacts.project.replace(/^projects\//, "");
-		serverFacts.project = own;
-		project = kept && serverFacts.projects?.includes(kept) ? kept : own;
+		project = serverFacts.projects?.includes(kept) ? kept : serverFacts.project;
 		chooseProject();
 		live.allow((await rights())("fanlog.metrics.get"));
 		await navigation();
-		await show();
+		await open();
 	} catch (error) {
-		at("main").replaceChildren(h("div.page", heading("Fanlog"), failure(error)));
+		show(at("main"), h("div.page", heading("Fanlog"), failure(error)));
 		setTimeout(start, 3000);
 	}
 }

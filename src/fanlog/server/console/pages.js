@@ -1,4 +1,4 @@
-// All pages: where they are, what they need, and the module that makes them, which comes when it is asked for.
+// All pages: where they are, what they need, and the module that makes them.
 
 const one = (kind) => (names, project) => ({ [kind]: [`projects/${project}/${kind}/${names[0]}`] });
 const page = (path, title, file, more) => ({ path, title, open: async () => (await import(`./pages/${file}.js`))[more?.name ?? path.split("/").at(-1)], ...more });
@@ -26,7 +26,6 @@ export const PAGES = [
 	page("P/access", "Access", "access", { ...inOperations, needs: ["fanlog.accounts.list", "fanlog.policies.get"], when: ({ session }) => session.auth === "required" }),
 ];
 
-/** The page of a route; of one that there is not, a page that says so. */
 export function pageOf(parts) {
 	const inProject = parts[0] === "projects" && parts.length > 2;
 	const found = inProject ? ["P", ...parts.slice(2)] : parts;
@@ -36,5 +35,5 @@ export function pageOf(parts) {
 			return { page, names: found.filter((_, index) => pattern[index] === "*") };
 		}
 	}
-	return { page: page("?", "Not here", "nowhere", { name: "nowhere" }), names: parts };
+	return null;
 }

@@ -1,20 +1,14 @@
-// Data of messages: text, JSON, hex. Only a part of much is shown at once, so that ten megabytes do not
-// freeze a page.
+// Data of messages as text, JSON and hex; of much a part at a time, so that ten megabytes do not freeze a page.
 
 import { button, h, note } from "./dom.js";
-import { bytes } from "./words.js";
 
 const CHARACTERS = 60_000;
 const HEX_BYTES = 16_384;
 
 export function raw(base64) {
-	const binary = atob(base64 ?? "");
-	const found = new Uint8Array(binary.length);
-	for (let at = 0; at < binary.length; at += 1) found[at] = binary.charCodeAt(at);
-	return found;
+	return Uint8Array.from(atob(base64 ?? ""), (one) => one.charCodeAt(0));
 }
 
-/** Text as base64 of its UTF-8. */
 export function encoded(text) {
 	const raw = new TextEncoder().encode(text);
 	let binary = "";
@@ -28,7 +22,7 @@ export function textOf(found) {
 	try { return new TextDecoder("utf-8", { fatal: true }).decode(data); } catch { return null; }
 }
 
-/** JSON with line breaks. It is moved as it stands: numbers stay as they were written. */
+/** JSON with line breaks; numbers stay as they were written. */
 export function pretty(text) {
 	try { JSON.parse(text); } catch { return null; }
 	let out = "";
@@ -53,44 +47,32 @@ export function hex(data, from = 0, to = data.length) {
 	return lines.join("\n");
 }
 
-/** A long text, a part at a time. */
-function long(text, size) {
-	const shown = h("pre.data", { tabindex: "0" }, text.slice(0, size));
-	const more = button("", () => {
-		shown.append(text.slice(shown.textContent.length, shown.textContent.length + size));
-		label();
-	}, "small");
-	const label = () => {
-		more.hidden = shown.textContent.length >= text.length;
-		more.textContent = `Show more of it (${bytes(shown.textContent.length)} of ${bytes(text.length)})`;
-	};
-	label();
-	return h("div", shown, more);
-}
-
-function longHex(data) {
-	let at = HEX_BYTES;
-	const shown = h("pre.data", { tabindex: "0" }, hex(data, 0, at));
+/** Much of something, a part at a time: `part(from, to)` of `all`. */
+function long(all, size, part) {
+	let at = Math.min(size, all);
+	const shown = h("pre.data", { tabindex: "0" }, part(0, at));
 	const more = button("Show more of it", () => {
-		shown.append(`\n${hex(data, at, at + HEX_BYTES)}`);
-		at += HEX_BYTES;
-		more.hidden = at >= data.length;
+		shown.append(part(at, at + size));
+		at += size;
+		more.hidden = at >= all;
 	}, "small");
-	more.hidden = at >= data.length;
+	more.hidden = at >= all;
 	return h("div", shown, more);
 }
+const longText = (text) => long(text.length, CHARACTERS, (from, to) => text.slice(from, to));
+const longHex = (data) => long(data.length, HEX_BYTES, (from, to) => `${from ? "\n" : ""}${hex(data, from, to)}`);
 
 let numbers = 0;
 
-/** Tabs of what the data may be read as. `decoded` is what the server made of it by the schema. */
+/** Tabs of what the data may be read as; `decoded` is by the schema. */
 export function payload(base64, { decoded, decodingError } = {}) {
 	const data = raw(base64);
 	const text = textOf(data);
 	const json = text !== null && text.length <= 2_000_000 && /^\s*[[{]/.test(text) ? pretty(text) : null;
 	const forms = [
-		decoded && ["Decoded", () => long(pretty(decoded) ?? decoded, CHARACTERS)],
-		json && ["JSON", () => long(json, CHARACTERS)],
-		text !== null && ["Text", () => long(text, CHARACTERS)],
+		decoded && ["Decoded", () => longText(pretty(decoded) ?? decoded)],
+		json && ["JSON", () => longText(json)],
+		text !== null && ["Text", () => longText(text)],
 		["Hex", () => longHex(data)],
 	].filter(Boolean);
 	const id = `v-${++numbers}`;
@@ -115,7 +97,6 @@ export function payload(base64, { decoded, decodingError } = {}) {
 		decodingError && note(decodingError), data.length ? panel : note("The message has no data."));
 }
 
-/** One line of it for a table. */
 export function preview(base64, most = 160) {
 	const data = raw((base64 ?? "").slice(0, 4 * Math.ceil(most / 2)));
 	const text = textOf(data) ?? textOf(data.subarray(0, Math.max(0, data.length - 3)));

@@ -1,11 +1,10 @@
-// Tables: one of rows at hand, and one of a list that the server searches, sorts and pages.
+// Tables of rows at hand, and of a list that the server searches, sorts and pages.
 
-import { every, failure, h } from "./dom.js";
+import { button, empty, every, failure, h, heading, show, soon } from "./dom.js";
 import { get } from "./api.js";
-import { age, count } from "./words.js";
+import { age, apiOf, capital, count } from "./words.js";
 
-// Columns: the name of a row, a number, other things, and what can be done.
-// What a cell has is a function of the row, or one of its fields and how it is shown.
+// A cell is a function of the row, or one of its fields and how that is shown.
 const column = (usual, more) => (label, cell, shown = usual, order) =>
 	({ label, order, cell: typeof cell === "string" ? (row) => shown(row[cell]) : cell, ...more });
 const text = (value) => value ?? "";
@@ -29,64 +28,58 @@ const framed = (caption, table) =>
 export function table(caption, columns, rows, nothing) {
 	if (!rows.length && nothing) return nothing;
 	columns = columns.filter(Boolean);
-	return framed(caption, h("table", h("caption.hidden", caption),
+	return framed(caption, h("table",
 		h("thead", h("tr", columns.map((column) => h("th", { scope: "col", class: column.kind }, column.label)))),
 		h("tbody", bodyOf(columns, rows))));
 }
 
-/** `path` answers with `field`, `total` and `nextPageToken`; columns with `order` can be sorted by. */
-export function searchTable({ caption, path, field, parameters = {}, columns, order, nothing, signal, size = 50, placeholder, onrows }) {
-	let contains = "";
-	let orderBy = order;
+const SIZE = 50;
+
+/** The page of all topics or subscriptions; columns with an order can be sorted by. */
+export function listPage({ root, signal, project, may, query }, kind, { note, order, columns, create, nothing }) {
+	const title = capital(kind);
+	const make = () => may(`pubsub.${kind}.create`) && button(`Create a ${kind.slice(0, -1)}`, () => create(project), "primary");
+	let orderBy = query.get("order") ?? order;
 	let tokens = [""];
 	let turn = 0;
-	const body = h("tbody");
-	const heads = columns.map((column) => {
-		const words = column.order ? h("button", { type: "button", class: "sort", onclick: () => sort(column.order) }, column.label) : column.label;
-		return h("th", { scope: "col", class: column.kind }, words);
-	});
-	const state = h("p.note", { role: "status" });
-	const before = h("button", { type: "button", onclick: () => { tokens.pop(); load(); } }, "Previous");
-	const after = h("button", { type: "button", onclick: () => { tokens.push(after.dataset.token); load(); } }, "Next");
-	const search = h("input", { type: "search", placeholder, "aria-label": placeholder, autocomplete: "off", spellcheck: "false" });
-	const frame = framed(caption, h("table", h("caption.hidden", caption), h("thead", h("tr", heads)), body));
-	const place = h("div");
-	let typing = 0;
-	search.addEventListener("input", () => {
-		clearTimeout(typing);
-		typing = setTimeout(() => { contains = search.value.trim(); tokens = [""]; load(); }, 200);
-	});
-
-	function sort(by) { orderBy = by; tokens = [""]; load(); }
-
-	async function load() {
+	const load = async () => {
 		const mine = ++turn;
-		let answer;
+		const contains = search.value.trim();
 		try {
-			answer = await get(path, { ...parameters, contains, orderBy, pageSize: size, pageToken: tokens.at(-1) });
+			const answer = await get(`${apiOf(project)}/${kind}:search`, { contains, orderBy, pageSize: SIZE, pageToken: tokens.at(-1) });
+			if (mine === turn) draw(answer, contains);
 		} catch (error) {
-			if (mine === turn && !signal.aborted) place.replaceChildren(failure(error));
-			return;
+			if (mine === turn && !signal.aborted) show(place, failure(error));
 		}
-		if (mine !== turn || signal.aborted) return;
-		const rows = answer[field] ?? [];
-		body.replaceChildren(...bodyOf(columns, rows));
+	};
+	const from = (token) => { tokens = token; return load(); };
+	const search = h("input", { type: "search", placeholder: `Search ${kind} by a part of the name`, "aria-label": `Search ${kind}`, autocomplete: "off", spellcheck: "false", oninput: soon(() => from([""]), 200) });
+	const heads = columns.map(({ label, order: by, kind: cls }) =>
+		h("th", { scope: "col", class: cls }, by ? h("button.sort", { type: "button", onclick: () => { orderBy = by; from([""]); } }, label) : label));
+	const body = h("tbody");
+	const frame = framed(title, h("table", h("thead", h("tr", heads)), body));
+	const state = h("p.note", { role: "status" });
+	const before = button("Previous", () => from(tokens.slice(0, -1)));
+	const after = button("Next", () => from([...tokens, after.dataset.token]));
+	const place = h("div");
+
+	function draw(answer, contains) {
+		const rows = answer[kind] ?? [];
+		show(body, bodyOf(columns, rows));
 		columns.forEach((column, index) => {
 			if (column.order === orderBy) heads[index].setAttribute("aria-sort", orderBy === "name" ? "ascending" : "descending");
 			else heads[index].removeAttribute("aria-sort");
 		});
-		const first = (tokens.length - 1) * size;
-		const total = Number(answer.total ?? rows.length);
-		state.textContent = rows.length ? `${count(first + 1)}–${count(first + rows.length)} of ${count(total)}` : "";
+		const first = (tokens.length - 1) * SIZE;
+		show(state, rows.length > 0 && `${count(first + 1)}–${count(first + rows.length)} of ${count(answer.total ?? rows.length)}`);
 		before.disabled = tokens.length === 1;
 		after.disabled = !answer.nextPageToken;
 		after.dataset.token = answer.nextPageToken ?? "";
 		before.hidden = after.hidden = before.disabled && after.disabled;
-		if (rows.length) { if (frame.parentNode !== place) place.replaceChildren(frame); }
-		else place.replaceChildren(contains ? h("p.empty", `No name has “${contains}” in it.`) : nothing ?? "");
-		onrows?.(rows);
+		if (!rows.length) show(place, contains ? h("p.empty", `No name has “${contains}” in it.`) : empty(...nothing, make()));
+		else if (frame.parentNode !== place) show(place, frame);
 	}
 
-	every(4000, signal, load);
-	return { element: h("div.card.list", h("div.tools", search, state), place, h("div.pager", before, after)), load };
+	root.append(heading(title, { note, actions: make() }), h("div.card.list", h("div.tools", search, state), place, h("div.pager", before, after)));
+	return every(4000, signal, load);
 }

@@ -1,4 +1,4 @@
-// Before the first paint, so that a page that was dark does not flash. No module, for these wait.
+// Before the first paint, so that a dark page does not flash. Modules would be too late.
 (() => {
 	const kept = localStorage.getItem("fanlog-theme");
 	if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;

@@ -1,6 +1,7 @@
 // Numbers, times and names for people.
 
-import { a } from "./dom.js";
+import { queryOf } from "./api.js";
+import { a, h } from "./dom.js";
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -14,11 +15,9 @@ export const plural = (number, one, many = `${one}s`) => `${count(number)} ${Num
 
 export function bytes(value) {
 	let size = Number(value ?? 0);
-	for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-		if (size < 1024) return `${short.format(size)} ${unit}`;
-		size /= 1024;
-	}
-	return `${short.format(size)} TiB`;
+	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+	while (size >= 1024 && units.length > 1) { size /= 1024; units.shift(); }
+	return `${short.format(size)} ${units[0]}`;
 }
 
 export const seconds = (duration) => (duration ? parseFloat(duration) : 0);
@@ -37,7 +36,6 @@ export function age(duration) {
 	return `${Math.floor(all / size)} ${unit}${rest && smaller ? ` ${rest} ${smaller}` : ""}`;
 }
 
-/** "7d", "12 h", "90": the seconds of it as the API writes durations; undefined of nothing. */
 export function duration(words) {
 	const text = String(words ?? "").trim();
 	if (!text) return undefined;
@@ -47,7 +45,6 @@ export function duration(words) {
 	return `${Number(found[1]) * unit}s`;
 }
 
-/** The other way round, exactly: what a field shows that takes a duration. */
 export function inUnits(text) {
 	const all = seconds(text);
 	if (!all) return "";
@@ -56,20 +53,14 @@ export function inUnits(text) {
 }
 
 const clock = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" };
-const moment = new Intl.DateTimeFormat("en-GB", clock);
-const longAgo = new Intl.DateTimeFormat("en-GB", { ...clock, year: "numeric" });
-export function time(value) {
-	if (!value) return "–";
-	const element = document.createElement("time");
-	element.setAttribute("datetime", value);
-	element.setAttribute("title", value);
-	const when = new Date(value);
-	element.textContent = (when.getFullYear() === new Date().getFullYear() ? moment : longAgo).format(when);
-	return element;
+const clocks = [clock, { ...clock, year: "numeric" }].map((form) => new Intl.DateTimeFormat("en-GB", form));
+export function when(value) {
+	const found = new Date(value);
+	return clocks[Number(found.getFullYear() !== new Date().getFullYear())].format(found);
 }
+export const time = (value) => (value ? h("time", { datetime: value, title: value }, when(value)) : "–");
 export const ago = (value) => (value ? `${age(Math.max(0, (Date.now() - new Date(value)) / 1000))} ago` : "–");
 
-/** What a field for local date and time gives, as the API wants it. */
 export const instant = (local) => (local ? new Date(local).toISOString() : undefined);
 
 export const idOf = (name) => String(name ?? "").split("/").slice(3).join("/") || String(name ?? "");
@@ -79,17 +70,16 @@ export const apiOf = (project) => `/v1/projects/${encodeURIComponent(project)}`;
 export const link = (name) => `#/${name.split("/").map(encodeURIComponent).join("/")}`;
 export const pathOf = (name) => `/v1/${name.split("/").map(encodeURIComponent).join("/")}`;
 
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 /** A name that was given short or full, and the other way round. */
 export const fullName = (name, kind, project) => (name.includes("/") ? name : `projects/${project}/${kind}/${name}`);
 export const inProject = (name, project) => (name && projectOf(name) === project ? idOf(name) : name);
 /** The page of a project, such as `messages`, with parameters. */
-export const to = (project, page, query) => `${homeOf(project)}/${page}${query ? `?${new URLSearchParams(query)}` : ""}`;
+export const to = (project, page, query) => `${homeOf(project)}/${page}${queryOf(query)}`;
 export const lifeOf = (messageId, project) => to(project, `messages/${encodeURIComponent(messageId)}`);
 export const life = (project) => (id) => a(lifeOf(id, project), id);
-export const when = (value) => time(value).textContent ?? value;
 
 export const pairsOf = (map) => Object.entries(map ?? {}).map(([key, value]) => `${key}=${value}`);
-/** "a=1" line by line. */
 export function mapOf(lines) {
 	const found = {};
 	for (const line of String(lines ?? "").split("\n").map((one) => one.trim()).filter(Boolean)) {

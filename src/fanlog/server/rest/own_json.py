@@ -38,6 +38,9 @@ BINDINGS = (
     HttpBinding("POST", "/v1/{parent=projects/*}/alerts", "Alerts.CreateAlert", "alert"),
     HttpBinding("GET", "/v1/{parent=projects/*}/alerts", "Alerts.ListAlerts"),
     HttpBinding("GET", f"/v1/{{name={_ALERT}}}", "Alerts.GetAlert"),
+    HttpBinding(
+        "PATCH", f"/v1/{{alert.name={_ALERT}}}", "Alerts.UpdateAlert", "*", {"update_mask": STRING}
+    ),
     HttpBinding("DELETE", f"/v1/{{name={_ALERT}}}", "Alerts.DeleteAlert"),
     HttpBinding("POST", "/v1/catalog:describeTopics", "Catalog.DescribeTopics", "*"),
     HttpBinding("POST", "/v1/catalog:describeSubscriptions", "Catalog.DescribeSubscriptions", "*"),

@@ -1,4 +1,4 @@
-// Who may do what: the policies of resources, of the project and of the server; accounts with their tokens and keys.
+// Who may do what: policies, and accounts with their tokens and keys.
 
 import { all, ask, asking, badge, button, cell, code, creating, deleting, empty, get, h, heading, inform, instant, note, pathOf, post, put, refill, remove, rowActs, rowName, section, show, table, time, whoAmI } from "../kit.js";
 

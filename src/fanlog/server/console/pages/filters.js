@@ -1,12 +1,12 @@
-// Filters: read as one types, tried on what was published lately, and on all of history as a job.
+// Filters: read as one types, and tried.
 
-import { apiOf, ask, badge, button, columns, count, empty, failure, form, go, h, heading, idsOf, instant, percent, plural, post, replaceQuery, section, show, soon, submit, time, to } from "../kit.js";
+import { apiOf, ask, badge, button, columns, count, empty, failure, fine, form, go, h, heading, idsOf, instant, percent, plural, post, replaceQuery, section, show, soon, submit, time, to } from "../kit.js";
 import { messageTable } from "./messages.js";
 
 const tree = (node) => h("li", badge(node.kind === "TEST" ? "test" : node.kind, node.kind === "TEST" ? "" : "accent"), " ", node.words, " ",
-	node.parts?.length ? h("ul.tree", node.parts.map(tree)) : h("code.quiet-text", node.text));
+	node.parts?.length ? h("ul.tree", node.parts.map(tree)) : h("code.note", node.text));
 
-/** The line of the error, and a caret under the character. Columns count code points. */
+/** A caret under the character of an error. Columns count code points. */
 function pointed(text, column) {
 	const points = [...text];
 	const before = points.slice(0, column - 1).join("");
@@ -35,7 +35,7 @@ export async function filters({ root, query, signal, project, may }) {
 				const { message, column } = answer.problem;
 				show(read, h("div.failure", { role: "alert" }, h("p", message), column && pointed(filter, column)));
 			} else {
-				show(read, h("p.fine", h("i", { "aria-hidden": "true" }), `It can be read. It ${answer.readsData ? "looks into the data of messages" : "needs attributes only, and no data"}.`),
+				show(read, fine(`It can be read. It ${answer.readsData ? "looks into the data of messages" : "needs attributes only, and no data"}.`),
 					h("ul.tree.root", tree(answer.tree)), h("p", h("small", "As the server writes it")), h("code.block", answer.filter));
 			}
 		} catch (error) { if (!signal.aborted) show(read, failure(error)); }
@@ -64,7 +64,7 @@ export async function filters({ root, query, signal, project, may }) {
 	}
 
 	const backtest = () => ask({ title: "Try it on all of history", label: "Start the job", done: "The job waits for the pipeline.",
-		lead: "The pipeline reads what the lake and the log have, and says what would have matched, by topic and day.",
+		lead: "The pipeline says what would have matched in the lake and the log, by topic and day.",
 		fields: [["from", "From", "time"], ["until", "To", "time"]],
 		act: async ({ from, until }) => {
 			const { filter, topic } = fields.values();

@@ -1,6 +1,6 @@
 // Dead letters: why and where they failed, and what to do with them.
 
-import { a, all, apiOf, ask, asking, button, bytes, cell, count, cut, empty, facts, failure, fill, form, get, go, h, heading, idOf, inform, instant, labels, lifeOf, note, number, open, pathOf, plural, post, ref, refill, replaceQuery, rowActs, rowName, section, show, table, tell, time, to } from "../kit.js";
+import { a, all, apiOf, ask, asking, button, bytes, cell, count, cut, empty, facts, failure, fill, form, get, go, h, heading, idOf, inform, instant, labels, life, note, number, open, pathOf, plural, post, ref, refill, replaceQuery, rowActs, rowName, section, show, submit, table, tell, time, to } from "../kit.js";
 import { payload, preview } from "../payload.js";
 
 const VERBS = { redrive: ["Redrive", "redriven"], discard: ["Discard", "discarded"] };
@@ -28,7 +28,6 @@ async function countAll(path, selection, signal, shown) {
 	} while (pageToken && !signal.aborted);
 }
 
-/** Redrives or discards page by page, with a bar and a way to stop. */
 function work(verb, path, body, total) {
 	return new Promise((resolve) => {
 		let [stopped, done, skipped] = [false, 0, 0];
@@ -64,7 +63,6 @@ function work(verb, path, body, total) {
 	});
 }
 
-/** Asks, then works; `selection` says which letters. */
 async function act(verb, path, selection, total, why = "") {
 	const [title] = VERBS[verb];
 	const again = verb === "redrive";
@@ -81,9 +79,9 @@ async function act(verb, path, selection, total, why = "") {
 function lookInside(letter, project) {
 	const { message } = letter;
 	inform(`Dead letter ${message.messageId}`, facts([
-		["Reason", letter.reason], ["Failed on", ref(letter.sourceSubscription)], ["Attempts", count(letter.deliveryAttempts)],
-		["First message", letter.sourceMessageId && a(lifeOf(letter.sourceMessageId, project), letter.sourceMessageId)], ["Came", time(message.publishTime)],
-		["Leased", letter.leased && "a consumer has it: it is neither redriven nor discarded"], ["Ordering key", message.orderingKey], ["Attributes", labels(message.attributes)]]),
+		["Reason", letter.reason], ["Failed on", letter.sourceSubscription, ref], ["Attempts", letter.deliveryAttempts],
+		["First message", letter.sourceMessageId, life(project)], ["Came", time(message.publishTime)],
+		["Leased", letter.leased && "a consumer has it: it is neither redriven nor discarded"], ["Ordering key", message.orderingKey], ["Attributes", message.attributes, labels]]),
 	payload(message.data));
 }
 
@@ -121,10 +119,10 @@ async function groupPage({ path, selection, project, place, reload }) {
 export async function letters({ root, query, signal, project, reload }) {
 	const { readers, unread, more } = await readersOf(project);
 	const id = query.get("subscription") ?? readers[0];
-	root.append(heading("Dead letters", { note: "Messages that failed too often, by reason and by the subscription they failed on." }));
-	if (unread.length) root.append(h("p.failure", `Nothing reads ${unread.map(idOf).join(", ")}: letters there are lost with the topic's retention. Create a subscription of it.`));
+	root.append(heading("Dead letters", { note: "Messages that failed too often, by reason and subscription." }));
+	if (unread.length) root.append(h("p.failure", `Nothing reads ${unread.map(idOf).join(", ")}: create a subscription of it, or letters there are lost.`));
 	if (!id) {
-		root.append(empty("No subscription reads dead letters.", "Give a subscription a dead letter topic, and that topic a subscription; what fails too often is then kept here."));
+		root.append(empty("No subscription reads dead letters.", "Give a subscription a dead letter topic, and that topic a subscription."));
 		return;
 	}
 	const path = pathOf(`projects/${project}/subscriptions/${id}`);
@@ -134,7 +132,7 @@ export async function letters({ root, query, signal, project, reload }) {
 	const fields = form([
 		["subscription", "Read by", "select", { value: id, options: [...new Set([id, ...readers])], hint: more && "Of the first 2,000 subscriptions." }],
 		["start", "Only those since", "time"], ["end", "and before", "time"],
-		["filter", "Filter", "mono", { wide: true, value: query.get("filter") ?? "", placeholder: "payload.amount > 100", hint: "On the letters: the data of their messages, and their attributes." }],
+		["filter", "Filter", "mono", { wide: true, value: query.get("filter") ?? "", placeholder: "payload.amount > 100", hint: "On data and attributes of letters." }],
 	]);
 	fields.input("subscription").addEventListener("change", (event) => go(to(project, "letters", { subscription: event.target.value })));
 	let turn = 0;
@@ -168,7 +166,7 @@ export async function letters({ root, query, signal, project, reload }) {
 			if (mine === turn && !signal.aborted) refill(groups, failure(error));
 		}
 	}
-	root.append(h("form.card.stack", { "aria-label": "Which letters", onsubmit: (event) => { event.preventDefault(); draw(); } }, fields.element,
+	root.append(submit("Which letters", draw, fields.element,
 		h("div.choices", everything, h("button", "Count"))), groups, inside);
 	await draw();
 }

@@ -1,5 +1,4 @@
-// The log itself: by time, offset, id, key, attribute or filter, hot and cold alike, and nothing is leased.
-// And the life of one message: where it is, and what became of it on each subscription.
+// Messages in the log, hot and cold alike, and the life of one. Nothing is leased.
 
 import { a, badge, button, bytes, cell, code, count, cut, empty, facts, failure, form, get, go, h, heading, idOf, idsOf, inform, instant, labels, life, lifeOf, mapOf, note, number, pairsOf, plural, post, ref, refill, replaceQuery, rowName, section, show, submit, table, tell, time } from "../kit.js";
 import { payload, preview } from "../payload.js";
@@ -21,10 +20,10 @@ export function look(found, project) {
 	const cut = h("p.note", { hidden: !found.dataCut }, "This is the beginning of the data. ", whole);
 	inform(`Message ${message.messageId}`,
 		facts([["Topic", ref(found.topic)], ["Published", time(message.publishTime)], ["Offset", found.offset ?? "0"],
-			["Ordering key", message.orderingKey && code(message.orderingKey)],
+			["Ordering key", message.orderingKey, code],
 			["Size", `${bytes(found.sizeBytes)}, of which data ${bytes(found.dataBytes)}`], ["Tier", found.tier === "lake" ? "the lake" : "hot"],
 			["Schema revision", found.schemaRevisionId], ["Addressee", found.addressee && idOf(found.addressee)],
-			["Attributes", message.attributes && labels(message.attributes)]]),
+			["Attributes", message.attributes, labels]]),
 		cut, place, a(lifeOf(message.messageId, project), "What became of it"));
 }
 

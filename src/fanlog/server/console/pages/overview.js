@@ -1,12 +1,10 @@
-// All at a glance: what flows, what waits, what is wrong, and what it stands on.
+// All at a glance.
 
-import { a, age, ago, apiOf, badge, brief, bytes, columns, count, empty, every, facts, get, h, heading, health, homeOf, link, note, number, oldest, percent, plural, projectOf, rate, ref, refill, rowName, section, show, table, tile, to, waiting } from "../kit.js";
+import { a, age, ago, apiOf, badge, brief, bytes, capital, columns, count, empty, every, facts, fine, get, h, heading, health, homeOf, link, note, number, oldest, percent, plural, projectOf, rate, ref, refill, rowName, section, show, table, tile, to, waiting } from "../kit.js";
 import { chart, meter } from "../chart.js";
 import * as live from "../live.js";
 
 const TONES = { ERROR: "bad", WARNING: "warn", NOTE: "" };
-const WORDS = { ERROR: "Error", WARNING: "Warning", NOTE: "Note" };
-
 const LISTS = { job: "jobs", alert: "alerts", schedule: "schedules" };
 
 function whereOf(problem) {
@@ -15,14 +13,12 @@ function whereOf(problem) {
 	return list && problem.resource ? `${homeOf(projectOf(problem.resource))}/${list}` : null;
 }
 
-export function problemList(problems) {
-	if (!problems.length) {
-		return h("p.fine", h("i", { "aria-hidden": "true" }), "Nothing is wrong. What begins to be appears here by itself.");
-	}
+function problemList(problems) {
+	if (!problems.length) return fine("Nothing is wrong. What begins to be appears here by itself.");
 	return h("ul.problems", problems.map((problem) => {
 		const where = whereOf(problem);
-		return h("li", { class: TONES[problem.severity] }, badge(WORDS[problem.severity] ?? "Note", TONES[problem.severity]),
-			h("span.sentence", where ? a(where, problem.sentence) : problem.sentence),
+		return h("li", { class: TONES[problem.severity] }, badge(capital(problem.severity.toLowerCase()), TONES[problem.severity]),
+			h("span", where ? a(where, problem.sentence) : problem.sentence),
 			problem.since && h("small", `for ${age(Math.max(1, Math.round((Date.now() - Date.parse(problem.since)) / 1000)))}`));
 	}));
 }
@@ -34,24 +30,23 @@ const TILES = [
 
 const figure = (value, words) => h("p.figure", value, h("small", ` ${words}`));
 
-/** What the server stands on, as the live numbers have it: a figure each, and some facts. */
 const GROUNDS = {
 	disk({ disk }) {
 		const used = Number(disk.usedBytes);
 		const room = Number(disk.roomBytes);
 		return [figure(bytes(used), "used"), room > 0 && meter("Disk used", used, used + room),
-			facts([["Room left", room > 0 && bytes(room)], ["Free pages", bytes(disk.freePageBytes)], ["State", health(disk.degraded)]])];
+			facts([["Room left", room > 0 && bytes(room)], ["State", health(disk.degraded)]])];
 	},
 	tiers({ lake, disk }) {
 		if (!lake) return [figure("Hot only", ""), facts([["Hot", bytes(disk.usedBytes)], ["Lake", "none: old messages leave with their retention"]])];
 		return [figure(plural(Number(lake.sequence) - Number(lake.archivedSequence), "commit"), "to archive"),
 			facts([["Lake", lake.uri], ["Archived", count(lake.archivedSequence)], ["State", health(lake.alarm)]])];
 	},
-	pipeline({ pipelines, jobs, schedules }) {
+	pipeline({ pipelines, jobs }) {
 		const { pipelines: there, flows, failing, missed } = pipelines;
 		return [figure(there ? plural(flows, "flow") : "Not there", there ? "run" : ""),
 			facts([["Failing", failing ? badge(plural(failing, "flow"), "bad") : there && "none"], ["Missed", missed && badge(plural(missed, "pipeline"), "warn")],
-				["Jobs", `${count(jobs.running)} under way, ${count(jobs.waiting)} waiting`], ["Schedules", count(schedules)]])];
+				["Jobs", `${count(jobs.running)} under way, ${count(jobs.waiting)} waiting`]])];
 	},
 	node({ node }, sample) {
 		return [figure(sample.hasRates ? percent(node.cpu) : "–", "of a core"),
@@ -82,7 +77,7 @@ export async function overview({ root, signal, server, project, may }) {
 	root.append(heading("Overview", { note: [`Fanlog ${server.version}`, `up ${ago(server.startTime).replace(" ago", "")}`, kept, server.region].filter(Boolean).join(" · ") }),
 		section("What is wrong right now", wrong));
 	if (seesNumbers) root.append(h("section.tiles", { "aria-label": "Now" }, tiles.map((one) => one.element)), columns(section("Messages a second", flow.element), section("Backlog", backlog.element)));
-	else root.append(empty("You may not read the numbers of the server.", "They need the permission fanlog.metrics.get. Topics and subscriptions show theirs on their pages."));
+	else root.append(empty("You may not read the numbers of the server.", "They need the permission fanlog.metrics.get. Topics and subscriptions have theirs on their pages."));
 	root.append(columns(busiest, largest));
 	if (seesNumbers) root.append(h("div.columns.four", Object.values(grounds), nodes));
 

@@ -1,6 +1,6 @@
-// Spark beside the server: its flows and failures, jobs with their progress and results, and the lake that it fills.
+// Spark beside the server: its flows, its jobs, and the lake that it fills.
 
-import { age, ago, all, apiOf, ask, asking, badge, button, bytes, cell, code, columns, count, empty, every, facts, fill, get, h, heading, health, idOf, inform, note, number, oldest, pathOf, plural, post, ref, refill, remove, rowActs, rowName, section, show, table, time, to, waiting } from "../kit.js";
+import { age, ago, all, apiOf, ask, asking, badge, button, bytes, cell, code, columns, count, empty, every, facts, fill, fine, get, h, heading, health, idOf, inform, note, number, oldest, pathOf, plural, post, ref, refill, remove, rowActs, rowName, section, show, table, time, to, waiting } from "../kit.js";
 
 const TONES = { DONE: "good", FAILED: "bad", RUNNING: "accent", CANCELLING: "warn" };
 const stateOf = (job) => badge((job.state ?? "WAITING").toLowerCase(), TONES[job.state]);
@@ -15,7 +15,7 @@ function progressOf(job) {
 
 function look(job) {
 	const shown = (value) => h("pre.data", { tabindex: "0" }, JSON.stringify(value, null, 2));
-	inform(`Job ${idOf(job.name)}`, facts([["Kind", job.kind], ["State", stateOf(job)], ["Worker", job.worker], ["Attempt", job.attempt],
+	inform(`Job ${idOf(job.name)}`, facts([["Kind", job.kind], ["State", stateOf(job)], ["Attempt", job.attempt],
 		["Asked for", job.createTime, time], ["Started", job.startTime, time], ["Ended", job.endTime, time], ["Error", job.error]]),
 	h("h3", "Arguments"), shown(job.arguments ?? {}), job.result && [h("h3", "Result"), shown(job.result)]);
 }
@@ -42,26 +42,24 @@ const jobsOf = (project) => all(`${apiOf(project)}/jobs`, "jobs", {}, 200);
 
 export async function jobs({ root, signal, project, may }) {
 	const card = h("div.card.list");
-	root.append(heading("Jobs", { note: "Work that the pipeline does besides: backtests, redrives of many letters, upkeep of the lake.", actions: may("fanlog.jobs.create") && asking("Start a job", () => startJob(project), draw, "primary") }), card);
+	root.append(heading("Jobs", { note: "Bounded work of the pipeline: backtests, redrives, upkeep of the lake.", actions: may("fanlog.jobs.create") && asking("Start a job", () => startJob(project), draw, "primary") }), card);
 	let before = "";
 	async function draw() {
 		const found = await jobsOf(project);
 		const now = JSON.stringify(found);
 		if (now === before && found.every(over)) return;
 		before = now;
-		show(card, jobTable(found, may, draw, empty("No jobs.", "Start one here, try a filter on all of history, or ask on the command line: fanlog job --help.")));
+		show(card, jobTable(found, may, draw, empty("No jobs.", "Start one here, or try a filter on all of history.")));
 	}
 	await every(2000, signal, draw);
 }
 
-/** How far the archive is. */
 const archiveFacts = (found) => facts([["Where", found.uri, code], ["Id", found.id, code], ["State", health(found.alarm)],
 	["Archived", `to commit ${count(found.archivedSequence)} of ${count(found.sequence)}`], ["Lag", plural(Number(found.sequence ?? 0) - Number(found.archivedSequence ?? 0), "commit")]]);
 const noLake = empty("This server has no lake.", "Messages stay in its own log as long as they are kept. With --lake the pipeline archives them.");
 
 const UPKEEP = ["verify", "compact", "expire"];
 
-/** Of the last verify that ended: the problems it found. */
 function foundBy(jobs) {
 	const [last] = jobs.filter((job) => job.kind === "verify" && job.state === "DONE").sort((one, other) => other.endTime.localeCompare(one.endTime));
 	if (!last) return "never: the pipeline compares lake and log when asked to";
@@ -84,7 +82,7 @@ const tablesOf = (found) => table("Tables", [
 
 export async function lake({ root, signal, project, may }) {
 	const [archive, damage, tables, upkeep] = ["Archive", "Damage", "Tables", "Upkeep"].map((title) => section(title));
-	root.append(heading("Lake", { note: "Archived messages, in tables that any engine can read; subscriptions and this console read them as they read the log.",
+	root.append(heading("Lake", { note: "Archived messages, in tables that any engine can read; subscriptions read them as they read the log.",
 		actions: may("fanlog.jobs.create") && asking("Verify or tidy up", () => startJob(project), draw) }), columns(archive, damage), tables, upkeep);
 	const loss = async () => {
 		const would = await post("/v1/lake:acceptLoss", {});
@@ -107,11 +105,10 @@ export async function lake({ root, signal, project, may }) {
 	await every(4000, signal, draw);
 }
 
-function pipelineCard(one, jobs) {
-	const mine = jobs.filter((job) => job.worker === one.name);
+function pipelineCard(one) {
 	return section(["Spark on ", one.master || one.name, " ", health(one.missed && "not heard of", "there")],
 		facts([["Name", code(one.name)], ["Spark", `${one.sparkVersion ?? "?"}, ${plural(one.parallelism ?? 0, "task")} at a time`], ["Fanlog", one.version], ["Started", one.startTime, ago],
-			["Heard of", `${age(one.silent)} ago`], ["Job", one.job ? code(idOf(one.job)) : "none under way"], ["Jobs ended", mine.filter(over).length, count]], "facts two"),
+			["Heard of", `${age(one.silent)} ago`], ["Job", one.job ? code(idOf(one.job)) : "none under way"]]),
 		h("h3.below", "Flows"), table(`Flows of ${one.name}`, [
 			rowName("Flow", "name"),
 			cell("State", (flow) => (one.missed ? badge("unknown") : health(flow.state === "RESTING" && "rests after a failure", "runs"))),
@@ -126,12 +123,12 @@ function pipelineCard(one, jobs) {
 export async function pipeline({ root, signal, project, may }) {
 	const [archive, leaving] = [section("Archive"), section("Out of topics")];
 	const sparks = h("div.stack");
-	root.append(heading("Pipeline", { note: "Spark beside the server: it archives the log, exports subscriptions, collects dead letters and statistics, and works on jobs.",
+	root.append(heading("Pipeline", { note: "Spark beside the server archives the log, exports subscriptions and works on jobs.",
 		actions: [may("fanlog.jobs.list") && h("a.button", { href: to(project, "jobs") }, "Jobs"), may("fanlog.lake.get") && h("a.button", { href: to(project, "lake") }, "Lake")] }), sparks, columns(archive, leaving));
 	await every(3000, signal, async () => {
-		const [{ pipelines = [] }, found, jobs, subscriptions] = await Promise.all([get("/v1/pipelines"), may("fanlog.lake.get") ? get("/v1/lake") : {}, may("fanlog.jobs.list") ? jobsOf(project) : [],
+		const [{ pipelines = [] }, found, subscriptions] = await Promise.all([get("/v1/pipelines"), may("fanlog.lake.get") ? get("/v1/lake") : {},
 			may("pubsub.subscriptions.list") ? all(`${apiOf(project)}/subscriptions:search`, "subscriptions", { orderBy: "backlog" }, 1000) : []]);
-		show(sparks, pipelines.length ? pipelines.map((one) => pipelineCard(one, jobs)) : section("Spark", empty("No pipeline works for this server.", "“fanlog pipeline” or “fanlog up” starts one. Without it nothing is archived or exported, and jobs wait.")));
+		show(sparks, pipelines.length ? pipelines.map((one) => pipelineCard(one)) : section("Spark", empty("No pipeline works for this server.", "“fanlog pipeline” starts one. Without it nothing is archived or exported, and jobs wait.")));
 		refill(archive, found.uri ? archiveFacts(found) : noLake);
 		refill(leaving, table("Exports and forwards", [
 			rowName("Subscription", "name", ref),

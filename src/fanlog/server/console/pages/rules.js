@@ -1,14 +1,13 @@
-// Rules that the server follows by itself: alerts, which tell that something is wrong, and schedules, which publish.
+// Rules that the server follows by itself: alerts and schedules.
 
-import { a, age, ago, all, apiOf, ask, asking, badge, bytes, cell, code, columns, count, creating, deleting, duration, empty, every, fill, fullName, h, heading, idOf, idsOf, inProject, inUnits, labelsField, lifeOf, mapOf, note, number, patch, pathOf, plural, post, ref, rowActs, rowName, show, table, time, when } from "../kit.js";
+import { a, age, ago, all, apiOf, ask, asking, badge, bytes, capital, cell, code, columns, count, creating, deleting, duration, empty, every, fill, fullName, h, heading, idOf, idsOf, inProject, inUnits, labelsField, lifeOf, mapOf, note, number, patch, pathOf, plural, post, ref, rowActs, rowName, show, table, time, when } from "../kit.js";
 import { encoded, textOf } from "../payload.js";
 
-/** A page with a table of rules and a way to make one. `columns` and `acts` are given how to draw anew. */
 async function rulesPage({ root, signal, project, may }, kind, { note, create, columns, acts, nothing }) {
 	const kinds = `${kind}s`;
 	const path = `${apiOf(project)}/${kinds}`;
 	const card = h("div.card.list");
-	const title = kinds[0].toUpperCase() + kinds.slice(1);
+	const title = capital(kinds);
 	const draw = async () => show(card, table(title, [...columns, rowActs((row) => [acts(row, draw),
 		may(`fanlog.${kinds}.delete`) && asking("Delete", () => deleting(kind, row.name, { lead: nothing.lost(row) }), draw, "danger quiet small")])], await all(path, kinds), empty(...nothing.there)));
 	const make = () => creating(kind, create.fields, (values) => post(`${path}?${kind}Id=${encodeURIComponent(values.id)}`, create.bodyOf(values)), { lead: create.lead });
@@ -22,7 +21,7 @@ const changing = (row, fields, bodyOf) => ask({ title: `Change ${idOf(row.name)}
 		return patch(pathOf(row.name), { [kind]: body, updateMask: Object.keys(body).join(",") });
 	} });
 
-/** Of a condition: its words, whether it is about a subscription, and how its limit is shown. */
+/** Of a condition: words, whether it is about a subscription, how a limit is shown, and its unit. */
 const inSeconds = (value) => age(Number(value));
 const CONDITIONS = {
 	BACKLOG_AGE: ["the oldest message waits for longer", true, inSeconds, "seconds"], BACKLOG_MESSAGES: ["more messages wait", true, count, "messages"], CONSUMER_GONE: ["there is no consumer", true],
@@ -32,9 +31,9 @@ const CONDITIONS = {
 const condition = (name) => CONDITIONS[name] ?? [name];
 
 function alertFields(now, subscriptions) {
-	const has = (part, value = true) => (values) => Boolean(condition(values.condition)[part]) === value;
-	const limits = Object.entries({ seconds: "Limit in seconds", messages: "Limit in messages", bytes: "Limit in bytes" }).map(([unit, label]) =>
-		[unit, label, "number", { min: 0, required: true, value: now?.limit, show: (values) => condition(values.condition)[3] === unit }]);
+	const has = (part) => (values) => Boolean(condition(values.condition)[part]);
+	const limits = ["seconds", "messages", "bytes"].map((unit) =>
+		[unit, `Limit in ${unit}`, "number", { min: 0, required: true, value: now?.limit, show: (values) => condition(values.condition)[3] === unit }]);
 	return [
 		["condition", "Tell when", "select", { value: now?.condition, disabled: Boolean(now), options: Object.entries(CONDITIONS).map(([name, [words]]) => [name, words]) }],
 		["subscription", "Subscription", "mono", { required: true, disabled: Boolean(now), value: now && idOf(now.subscription), suggestions: subscriptions, show: has(1) }],
@@ -64,7 +63,7 @@ export async function alerts(context) {
 			fill("Said last", (row) => (row.lastError ? badge(row.lastError, "bad") : row.lastMessageId && a(lifeOf(row.lastMessageId, project), row.lastSentence))),
 		],
 		acts: (row, draw) => may("fanlog.alerts.update") && asking("Edit", () => edit(row), draw, "small"),
-		nothing: { there: ["No alerts.", "An alert says when dead letters arrive, a backlog grows, an endpoint fails or the disk fills up: as a message, which any subscription or webhook gets."],
+		nothing: { there: ["No alerts.", "An alert tells of dead letters, backlogs, endpoints that fail or a full disk by a message, which any subscription or webhook gets."],
 			lost: (row) => `${row.holding ? "It holds now. " : ""}Nothing is published about that: subscriptions of fanlog.alerts do not hear of an end.` },
 	});
 }
@@ -91,7 +90,7 @@ export async function schedules(context) {
 	const resume = (row) => act(row, "resume", "Resume", "It publishes at its next tick; those that passed meanwhile are not wanted.", "It ticks again.");
 	const run = (row) => act(row, "run", "Publish now", `1 message goes to ${idOf(row.topic)}, besides its ticks.`, ({ messageId }) => `Published as message ${messageId}.`);
 	await rulesPage(context, "schedule", {
-		note: "Messages that the server publishes by itself, at the times of a cron expression.",
+		note: "Messages that the server publishes at the times of a cron expression.",
 		create: { fields: scheduleFields(null, topics, project), bodyOf },
 		columns: [
 			rowName("Name", (row) => [idOf(row.name), row.paused && [" ", badge("paused", "warn")], row.lastError && [" ", badge("failed", "bad")]]),
@@ -106,6 +105,6 @@ export async function schedules(context) {
 		acts: (row, draw) => [may("fanlog.schedules.run") && asking("Publish now", () => run(row), draw, "small"),
 			may("fanlog.schedules.update") && [asking("Edit", () => changing(row, scheduleFields(row, topics, project), (values) => ["schedule", bodyOf(values)]), draw, "small"),
 				row.paused ? asking("Resume", () => resume(row), draw, "small") : asking("Pause", () => pause(row), draw, "small")]],
-		nothing: { there: ["No schedules.", "A schedule publishes a message again and again, at the times of a cron expression."], lost: (row) => `It publishes nothing any more; what it published stays: ${plural(row.publishedTicks ?? 0, "message")}.` },
+		nothing: { there: ["No schedules.", "A schedule publishes a message again and again."], lost: (row) => `It publishes nothing any more; what it published stays: ${plural(row.publishedTicks ?? 0, "message")}.` },
 	});
 }

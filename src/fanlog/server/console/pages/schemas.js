@@ -1,7 +1,52 @@
-import { all, apiOf, ask, asking, badge, button, cell, code, creating, deleting, empty, get, go, h, heading, link, pathOf, post, ref, remove, rights, rowActs, rowName, section, show, table, time, to, will } from "../kit.js";
-import { difference } from "../difference.js";
+// Schemas with their revisions, and the difference of two of them.
+
+import { all, apiOf, ask, asking, badge, button, cell, code, creating, deleting, empty, get, go, h, heading, link, note, pathOf, post, ref, remove, rights, rowActs, rowName, section, show, table, time, to, will } from "../kit.js";
 import { permissions } from "./access.js";
 import { pretty } from "../payload.js";
+
+const AROUND = 3;
+const LINES = 2000;
+
+/** Pairs of `=`, `-` or `+` and a line. */
+function changes(before, after) {
+	const [a, b] = [before.split("\n").slice(0, LINES), after.split("\n").slice(0, LINES)];
+	const width = b.length + 1;
+	const best = new Uint16Array((a.length + 1) * width);
+	for (let i = a.length - 1; i >= 0; i -= 1) {
+		for (let j = b.length - 1; j >= 0; j -= 1) {
+			best[i * width + j] = a[i] === b[j] ? best[(i + 1) * width + j + 1] + 1 : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+		}
+	}
+	const found = [];
+	let [i, j] = [0, 0];
+	while (i < a.length || j < b.length) {
+		if (i < a.length && j < b.length && a[i] === b[j]) { found.push(["=", a[i]]); i += 1; j += 1; }
+		else if (i < a.length && (j === b.length || best[(i + 1) * width + j] >= best[i * width + j + 1])) { found.push(["-", a[i]]); i += 1; }
+		else { found.push(["+", b[j]]); j += 1; }
+	}
+	return found;
+}
+
+const NAMES = { "-": "del", "+": "ins", "=": "span" };
+
+function difference(before, after) {
+	const found = changes(before, after);
+	const near = new Set();
+	found.forEach(([sign], index) => { if (sign !== "=") for (let at = index - AROUND; at <= index + AROUND; at += 1) near.add(at); });
+	if (!near.size) return note("They are the same.");
+	let hidden = false;
+	const lines = [];
+	found.forEach(([sign, line], index) => {
+		if (!near.has(index)) {
+			if (!hidden) lines.push(h("span.gap", "⋯\n"));
+			hidden = true;
+		} else {
+			hidden = false;
+			lines.push(h(NAMES[sign], {}, `${sign === "=" ? " " : sign} ${line}\n`));
+		}
+	});
+	return h("pre.data.difference", { tabindex: "0" }, lines);
+}
 
 const definitionField = (value, type) => (["definition", "Definition", "code", { rows: 14, required: true, value: value && type !== "PROTOCOL_BUFFER" ? pretty(value) ?? value : value }]);
 
@@ -18,7 +63,7 @@ export async function schemas({ root, project, may }) {
 	const found = await all(`${apiOf(project)}/schemas`, "schemas");
 	root.append(heading("Schemas", { note: "What messages of a topic must look like. Each has revisions that are never changed.", actions: may("pubsub.schemas.create") && button("Create a schema", () => create(project), "primary") }),
 		h("div.card.list", table("Schemas", [rowName("Name", "name", ref), cell("Language", "type"), cell("Revision", "revisionId", code), cell("Committed", "revisionCreateTime", time)],
-			found, empty("No schemas yet.", "With one, a topic refuses messages that are not like it, and the console shows their data in words."))));
+			found, empty("No schemas yet.", "With one, a topic refuses messages that are not like it."))));
 }
 
 export async function schema({ root, names: [id], signal, project, reload }) {

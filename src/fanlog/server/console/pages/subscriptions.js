@@ -1,8 +1,8 @@
-// Subscriptions: the table of them, one of them, and what can be done with one and with what waits in it.
+// Subscriptions, one of them, and what can be done with what waits in it.
 
-import { age, ago, all, apiOf, ask, asking, badge, brief, button, bytes, cell, code, columns, count, creating, deleting, duration, empty, every, facts, fullName, get, go, h, heading, idOf, idsOf, inProject, instant, inUnits, labels, labelsField, link, mapOf, note, number, oldest, onlyNew, patch, pathOf, percent, plural, post, projectOf, put, rate, ref, refill, remove, rights, rowActs, rowName, searchTable, section, show, table, tile, time, to, waiting, will } from "../kit.js";
+import { age, ago, all, apiOf, ask, asking, badge, brief, button, bytes, cell, code, columns, count, creating, deleting, duration, empty, every, facts, fullName, get, go, h, heading, idOf, idsOf, inProject, instant, inUnits, labels, labelsField, link, listPage, mapOf, nameField, note, number, oldest, onlyNew, patch, pathOf, percent, plural, post, projectOf, put, rate, ref, refill, remove, rights, rowActs, rowName, section, table, time, to, waiting, will } from "../kit.js";
 import { chart } from "../chart.js";
-import * as live from "../live.js";
+import { liveTiles } from "../live.js";
 import { permissions } from "./access.js";
 
 export const deleteSnapshot = (name) => ask({
@@ -10,7 +10,6 @@ export const deleteSnapshot = (name) => ask({
 	estimate: will("delete", name), act: () => remove(pathOf(name)), done: "The snapshot is gone.",
 });
 
-/** Snapshots of a topic; the API tells their names, and each one's end. */
 export async function snapshotTable(path, may, reload) {
 	const names = await all(path, "snapshots", {}, 100);
 	const found = await Promise.all(names.map((one) => (typeof one === "string" ? get(pathOf(one)).catch(() => ({ name: one })) : one)));
@@ -18,7 +17,7 @@ export async function snapshotTable(path, may, reload) {
 		rowName("Name", (row) => idOf(row.name)),
 		cell("Ends", "expireTime", time),
 		rowActs((row) => may("pubsub.snapshots.delete") ? button("Delete", async () => (await deleteSnapshot(row.name)) && reload(), "quiet small") : ""),
-	], found, empty("No snapshots.", "A snapshot keeps what a subscription had acknowledged, to go back to. It is made on the page of a subscription.")));
+	], found, empty("No snapshots.", "A snapshot keeps what a subscription had acknowledged, to go back to.")));
 }
 
 const isPattern = (topic) => /[*#]/.test(topic);
@@ -27,7 +26,7 @@ const settings = (now = {}) => [
 	["mode", "Deliver by", "select", { value: now.pushConfig?.pushEndpoint ? "push" : "pull", options: [["pull", "pull: consumers ask"], ["push", "push: it is sent to an address"]] }],
 	["endpoint", "Address", "mono", { value: now.pushConfig?.pushEndpoint, placeholder: "an address with https", required: true, show: (values) => values.mode === "push" }],
 	["filter", "Filter", "mono", { value: now.filter, wide: true, placeholder: "all messages", hint: "Messages that do not match count as acknowledged." }],
-	["deadline", "Ack deadline", "number", { value: `${now.ackDeadlineSeconds ?? 10}`, min: 10, max: 600, hint: "Seconds until a message that was not acknowledged is delivered again." }],
+	["deadline", "Ack deadline", "number", { value: `${now.ackDeadlineSeconds ?? 10}`, min: 10, max: 600, hint: "Seconds until a message is delivered again." }],
 	["retention", "Keep messages for", "text", { value: inUnits(now.messageRetentionDuration ?? "604800s"), hint: "Like 12h or 7d." }],
 	["deadTopic", "Dead letter topic", "mono", { value: inProject(now.deadLetterPolicy?.deadLetterTopic, projectOf(now.name)), hint: "Where a message goes that fails too often." }],
 	["attempts", "Attempts before that", "number", { min: 5, max: 100, value: `${now.deadLetterPolicy?.maxDeliveryAttempts ?? 5}`, show: (values) => values.deadTopic !== "" }],
@@ -61,7 +60,7 @@ export async function createSubscription(project, topicId = "") {
 		});
 }
 
-export const editSubscription = (now, project) => ask({
+const editSubscription = (now, project) => ask({
 	title: `Change ${idOf(now.name)}`, label: "Save", fields: [...settings(now), labelsField(now.labels)], done: "The subscription is changed.",
 	act: async (values) => {
 		const next = bodyOf(project, values);
@@ -78,9 +77,9 @@ const placeFields = (by) => [
 	["message", "Message id", "mono", { required: true, show: (values) => values[by] === "message" }],
 ];
 
-export const seek = (name, project, snapshots) => {
+const seek = (name, project, snapshots) => {
 	const place = ({ to, time, message, snapshot: id }) => ({
-		earliest: { position: "earliest" }, now: { position: "now" }, time: { time: instant(time) }, message: { messageId: message }, snapshot: { snapshot: `projects/${project}/snapshots/${id}` },
+		earliest: { position: "earliest" }, now: { position: "now" }, time: time && { time: instant(time) }, message: message && { messageId: message }, snapshot: id && { snapshot: `projects/${project}/snapshots/${id}` },
 	}[to]);
 	return ask({
 		title: `Seek ${idOf(name)}`, danger: true,
@@ -96,8 +95,8 @@ export const seek = (name, project, snapshots) => {
 	});
 };
 
-export const purge = (name) => {
-	const before = (values) => ({ all: {}, time: { time: instant(values.time) }, message: { messageId: values.message } }[values.what]);
+const purge = (name) => {
+	const before = (values) => ({ all: {}, time: values.time && { time: instant(values.time) }, message: values.message && { messageId: values.message } }[values.what]);
 	return ask({
 		title: `Purge ${idOf(name)}`, danger: true,
 		fields: [
@@ -110,42 +109,29 @@ export const purge = (name) => {
 	});
 };
 
-export const snapshot = (name, project) => ask({
+const snapshot = (name, project) => ask({
 	title: `Snapshot of ${idOf(name)}`, label: "Make the snapshot", fields: [nameField],
 	estimate: will("snapshot", name),
 	act: (values) => put(`${apiOf(project)}/snapshots/${encodeURIComponent(values.id)}`, { subscription: name }),
 	done: "The snapshot is made.",
 });
 
-export const detach = (name) => ask({
+const detach = (name) => ask({
 	title: `Detach ${idOf(name)}?`, danger: true, estimate: will("detach", name),
 	act: () => post(`${pathOf(name)}:detach`), done: "The subscription is detached.",
 });
 
-export function subscriptions({ root, signal, project, may }) {
-	const create = () => createSubscription(project);
-	root.append(heading("Subscriptions", { note: "Each has a place of its own in the log of its topic, and what it has not acknowledged waits.",
-		actions: may("pubsub.subscriptions.create") && button("Create a subscription", create, "primary") }));
-	root.append(searchTable({
-		caption: "Subscriptions", path: `${apiOf(project)}/subscriptions:search`, field: "subscriptions", order: "backlog", signal,
-		placeholder: "Search subscriptions by a part of the name",
-		nothing: empty("No subscriptions yet.", "A subscription gets every message that is published to its topic after it was made.", may("pubsub.subscriptions.create") && button("Create a subscription", create, "primary")),
-		columns: [
-			rowName("Name", (row) => [ref(row.name), row.trouble && [" ", badge(row.trouble, "bad")], row.detached && [" ", badge("detached", "warn")]], null, "name"),
-			cell("Topic", "topic", topicRef),
-			cell("Delivers by", "mode", badge),
-			waiting("backlog"),
-			oldest("age"),
-			number("Acked", "acknowledged", rate, "rate"),
-			number("Out", "outstanding"),
-			number("Consumers", "consumers"),
-		],
-	}).element);
-}
+export const subscriptions = (context) => listPage(context, "subscriptions", {
+	note: "Each has its own place in the log of its topic; what it has not acknowledged waits.", order: "backlog", create: createSubscription,
+	nothing: ["No subscriptions yet.", "One gets every message that is published to its topic after it was made."],
+	columns: [rowName("Name", (row) => [ref(row.name), row.trouble && [" ", badge(row.trouble, "bad")], row.detached && [" ", badge("detached", "warn")]], null, "name"), cell("Topic", "topic", topicRef), cell("Delivers by", "mode", badge),
+		waiting("backlog"), oldest("age"), number("Acked", "acknowledged", rate, "rate"), number("Out", "outstanding"), number("Consumers", "consumers")],
+});
 
 const hasPage = (topic = "") => topic.startsWith("projects/") && !isPattern(topic);
 const topicRef = (topic) => (hasPage(topic) ? ref(topic) : topic ?? "");
 
+const COUNTS = { delivered: "Delivered", redelivered: "Delivered again", acknowledged: "Acknowledged", nacked: "Nacked", expired: "Deadline passed", deadLettered: "Dead letters", filteredOut: "Filtered out", lapsed: "Lapsed" };
 const BREAKERS = { closed: ["sending", "good"], open: ["stopped after failures", "bad"], "half-open": ["trying again", "warn"], off: ["sending", "good"] };
 
 function settingsOf(found, mode) {
@@ -176,7 +162,7 @@ function consumersOf(delivery) {
 		number("Outstanding", (row) => `${count(row.outstanding)}${Number(row.maxOutstanding) ? ` of ${count(row.maxOutstanding)}` : ""}`),
 		number("Bytes", "outstandingBytes", bytes),
 	], rows, empty(delivery.waitingPulls ? `${plural(delivery.waitingPulls, "pull waits", "pulls wait")} for messages.` : "No consumer is connected.",
-		delivery.mode === "pull" ? "Consumers with an open stream appear here. What waits stays until one comes." : "This subscription delivers by itself.")),
+		delivery.mode === "pull" ? "What waits stays until one comes." : "This subscription delivers by itself.")),
 	delivery.consumersLeftOff && note(`and ${count(delivery.consumersLeftOff)} more`)];
 }
 
@@ -218,45 +204,33 @@ export async function subscription({ root, names: [id], signal, project, reload 
 	const topic = hasPage(found.topic) && found.topic;
 	const snapshotNames = may("pubsub.snapshots.list") ? (await all(`${apiOf(project)}/snapshots`, "snapshots", {}, 200)).filter((one) => one.topic === found.topic).map((one) => idOf(one.name)) : [];
 	const doing = (words, act, kind) => asking(words, act, reload, kind);
-	const consume = may("pubsub.subscriptions.consume");
+	const can = (action) => may(`pubsub.subscriptions.${action}`);
+	const consume = can("consume");
 	const actions = [
 		consume && h("a.button", { href: to(project, "messages", { subscription: id }) }, "Browse messages"),
-		may("pubsub.subscriptions.update") && doing("Edit", () => editSubscription(found, project)),
+		can("update") && doing("Edit", () => editSubscription(found, project)),
 		consume && doing("Seek", () => seek(name, project, snapshotNames)),
 		consume && doing("Purge", () => purge(name)),
 		consume && may("pubsub.snapshots.create") && doing("Snapshot", () => snapshot(name, project)),
 		may("pubsub.topics.detachSubscription") && !found.detached && doing("Detach", () => detach(name), "quiet"),
-		may("pubsub.subscriptions.delete") && asking("Delete", () => deleting("subscription", name, { estimate: will("delete", name) }), () => go(to(project, "subscriptions")), "danger quiet"),
+		can("delete") && asking("Delete", () => deleting("subscription", name, { estimate: will("delete", name) }), () => go(to(project, "subscriptions")), "danger quiet"),
 	];
 	root.append(heading(id, { kind: "Subscription", actions, badges: [badge(first.mode), found.detached && badge("detached", "warn"), found.filter && badge("filter")] }));
 	const backlog = chart("Messages that wait", [["backlog", "waiting"]], brief);
 	const flow = chart("Messages a second", [["acknowledged", "acked", "ok"], ["delivered", "out", "out"], ["failed", "failed", "bad"]], rate);
-	const now = h("div.tiles.slim");
+	const now = liveTiles("subscriptions", name, signal, [backlog, flow], (mine, rateOf) => [["Waiting", `${mine.backlogEstimated ? "≈ " : ""}${count(mine.backlog)}`], ["Oldest", age(mine.oldestUnackedAge)],
+		["Outstanding", count(mine.outstanding)], ["Delayed", count(mine.delayed)], ["Acked", rateOf(mine.acknowledged)], ["Consumers", count(mine.consumers)]]);
 	const consumers = section("Consumers");
 	const push = first.mode === "push" ? section("Push endpoint") : null;
 	const counts = section("Since the server started");
-	root.append(now, columns(section("Backlog", backlog.element), section("Messages a second", flow.element)),
-		...(push ? [push] : []), consumers, columns(section("Settings", settingsOf(found, first.mode)), counts));
+	root.append(now, columns(section("Backlog", backlog.element), section("Messages a second", flow.element)), push ?? "", consumers, columns(section("Settings", settingsOf(found, first.mode)), counts));
 	const delivered = (delivery) => {
 		refill(consumers, consumersOf(delivery));
 		if (push && delivery.push) refill(push, pushOf(delivery.push));
-		const c = delivery.counts ?? {};
-		refill(counts, facts([["Delivered", count(c.delivered)], ["Delivered again", count(c.redelivered)], ["Acknowledged", count(c.acknowledged), delivery.lastAcknowledged && `last ${ago(delivery.lastAcknowledged)}`],
-			["Nacked", count(c.nacked)], ["Deadline passed", count(c.expired)], ["Dead letters", count(c.deadLettered)], ["Filtered out", count(c.filteredOut)], ["Lapsed", count(c.lapsed)]], "facts two"));
-	};
-	const draw = (sample) => {
-		const kept = live.history(name);
-		backlog.update(kept);
-		flow.update(kept);
-		const mine = sample?.subscriptions?.find((one) => one.name === name);
-		if (!mine) return;
-		show(now, [["Waiting", `${mine.backlogEstimated ? "≈ " : ""}${count(mine.backlog)}`], ["Oldest", age(mine.oldestUnackedAge)], ["Outstanding", count(mine.outstanding)],
-			["Delayed", count(mine.delayed)], ["Acked", sample.hasRates ? rate(mine.acknowledged) : "–"], ["Consumers", count(mine.consumers)]]
-			.map(([label, value]) => tile(label, value)));
+		const last = delivery.lastAcknowledged && `last ${ago(delivery.lastAcknowledged)}`;
+		refill(counts, facts(Object.entries(COUNTS).map(([key, label]) => [label, count(delivery.counts?.[key]), key === "acknowledged" && last]), "facts two"));
 	};
 	delivered(first);
-	draw();
-	live.watch(signal, draw);
 	every(3000, signal, async () => delivered(await get(`${path}/delivery`)));
 	if (found.filter && topic && may("fanlog.topics.read")) root.append(await filterCard(found, signal));
 	if (topic && may("pubsub.topics.get")) root.append(await snapshotTable(`${pathOf(topic)}/snapshots`, may, reload).catch(() => ""));
