@@ -217,17 +217,19 @@ class Hour:
     # The end.
 
     def _drain(self) -> None:
-        def is_drained() -> bool:
-            return not any(
-                self._history.lost(fields["topic"], name) for name, fields in SUBSCRIPTIONS.items()
-            )
-
-        for _ in range(PATIENCE_S):
-            if is_drained():
-                break
+        """Return when all has come that was answered, or nothing more comes."""
+        count, progressed_s = -1, time.monotonic()
+        while time.monotonic() - progressed_s < PATIENCE_S and any(
+            self._history.lost(fields["topic"], name) for name, fields in SUBSCRIPTIONS.items()
+        ):
+            if (came := self._delivered_count()) > count:
+                count, progressed_s = came, time.monotonic()
             time.sleep(1)
         # What is judged below says what is missing. A lease that was lost comes back after this.
         time.sleep(LEASE_S + 2)
+
+    def _delivered_count(self) -> int:
+        return sum(self._history.delivered_count(name) for name in SUBSCRIPTIONS)
 
     def _end(self) -> None:
         outcome, attempts = self.outcome, self.outcome.attempts
@@ -248,11 +250,10 @@ class Hour:
             if (status := node.end(signal.SIGTERM)) != 0:
                 outcome.wrong.append(f"node {node.name} ended with status {status}")
             outcome.wrong += self._doctor(node)
-        deliveries = sum(self._history.delivered_count(name) for name in SUBSCRIPTIONS)
         self._say(
             f"{attempts.answered} of {attempts.begun} publishes answered ({attempts.success:.4%}), "
             f"failures {dict(attempts.failures)}; longest wait {max(outcome.waits_s.values()):.1f} "
-            f"s, longest silence {max(outcome.silences_s.values()):.1f} s; {deliveries} deliveries"
+            f"s, longest silence {max(outcome.silences_s.values()):.1f} s; {self._delivered_count()} deliveries"
         )
 
     def _doctor(self, node: NodeProcess) -> list[str]:
