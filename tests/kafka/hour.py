@@ -253,7 +253,8 @@ class Hour:
         self._say(
             f"{attempts.answered} of {attempts.begun} publishes answered ({attempts.success:.4%}), "
             f"failures {dict(attempts.failures)}; longest wait {max(outcome.waits_s.values()):.1f} "
-            f"s, longest silence {max(outcome.silences_s.values()):.1f} s; {self._delivered_count()} deliveries"
+            f"s, longest silence {max(outcome.silences_s.values()):.1f} s; "
+            f"{self._delivered_count()} deliveries"
         )
 
     def _doctor(self, node: NodeProcess) -> list[str]:
