@@ -55,7 +55,7 @@ BATCHES = tuple(
             ),
         ),
         counted="messages",
-        count=200_000,
+        count=500_000,
         is_warmed_up=False,
         is_serverless=True,
     )

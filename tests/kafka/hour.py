@@ -3,7 +3,7 @@
 Every node and every Kafka node is killed once and started again, in turn, the owner and the leader
 first; then an owner is told to end, one to hand the log over, and one is paused. Each act has an
 equal part of the time. The publishers have no retries but the client's own. Afterwards the history
-is held to the promises, and every cache is compared with Kafka by `fanlog doctor`.
+is held to the promises and to the partition, and `fanlog doctor` compares every cache with Kafka.
 
 `python -m kafka.hour --minutes 60`, in `tests`; two minutes are a test.
 """
@@ -14,26 +14,30 @@ import argparse
 import logging
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.kafka import QUICK, Kafka
+from bench.kafka import QUICK, Kafka, free_ports
 
-from acceptance.served import PATIENCE_S
+from acceptance.served import FANLOG, PATIENCE_S, clean_environ
 from chaos.official import LEASE_S, Load
 from crash.world import Clients, subscription_name, topic_name
 from fanlog.log.kafka.client import KafkaOptions
 from fanlog.testing.history import History
 from kafka.changes import are_all_in_sync, leader_of
-from kafka.node_processes import NodeProcess, Nodes, running_nodes
-from kafka.steady import SteadyPublisher, Tally
+from kafka.serving import NodeProcess, NodeProcesses, until
+from kafka.steady import Attempts, SteadyPublisher
+from kafka.tally import check_partition
 
 CLUSTER = "hour"
+NAMES = ("a", "b", "c")
 #: The default of `fanlog serve`.
 SESSION_S = 3.0
 #: Who was killed is away for so long at most, and for a third of an act.
@@ -61,7 +65,7 @@ SUBSCRIPTIONS: dict[str, dict[str, Any]] = {
 class Outcome:
     """What a run came to; `wrong` is empty when all promises were kept."""
 
-    tally: Tally = field(default_factory=Tally)
+    attempts: Attempts = field(default_factory=Attempts)
     #: The longest time without an answer to any publisher, by act.
     silences_s: dict[str, float] = field(default_factory=dict)
     #: The longest wait of one publish, by act.
@@ -71,17 +75,18 @@ class Outcome:
 
 class Hour:
     def __init__(
-        self, kafka: Kafka, nodes: Nodes, cluster: str, say: Callable[[str], object]
+        self, kafka: Kafka, nodes: NodeProcesses, cluster: str, say: Callable[[str], object]
     ) -> None:
         self._kafka = kafka
         self._options = KafkaOptions(servers=kafka.servers, cluster=cluster)
+        self._endpoints = [node.endpoint for node in nodes.by_name.values()]
         self._nodes = nodes
         self._say = say
         self._history = History()
         self._loads: list[Load] = []
         self._publishers: list[SteadyPublisher] = []
         #: Not killed yet.
-        self._names = {node.name for node in nodes}
+        self._names = set(nodes.by_name)
         self._numbers = {node.number for node in kafka.nodes}
         self.outcome = Outcome()
 
@@ -103,7 +108,7 @@ class Hour:
     # The load.
 
     def _create(self) -> None:
-        clients = Clients(next(iter(self._nodes)).endpoint)
+        clients = Clients(self._endpoints[0])
         for topic in ("plain", "ordered", "deduped"):
             clients.publisher.create_topic(name=topic_name(topic))
         for name, fields in SUBSCRIPTIONS.items():
@@ -116,7 +121,7 @@ class Hour:
 
     def _begin(self) -> None:
         for number, name in enumerate(SUBSCRIPTIONS):
-            load = Load(self._nodes.target(number % 3), SEED)
+            load = Load(self._target(number % 3), SEED)
             load.history = self._history
             load.subscribe(name, exactly_once=name.endswith("-once"))
             self._loads.append(load)
@@ -125,33 +130,37 @@ class Hour:
         self._publish("deduped", 2, attributes=lambda number: {"fanlog-dedup-id": str(number)})
 
     def _publish(self, topic: str, first: int, **how: Any) -> None:
-        target, tally = self._nodes.target(first), self.outcome.tally
+        target, attempts = self._target(first), self.outcome.attempts
         self._publishers.append(
-            SteadyPublisher(target, topic, self._history, tally, per_s=PER_S, **how)
+            SteadyPublisher(target, topic, self._history, attempts, per_s=PER_S, **how)
         )
+
+    def _target(self, first: int) -> str:
+        """The addresses of all nodes, from one of them on: gRPC takes the first that answers."""
+        return "ipv4:" + ",".join(self._endpoints[first:] + self._endpoints[:first])
 
     # The acts: each gives its name, and all is well again when it returns.
 
     def _play(self, act: Callable[[float], str], *, away_s: float) -> None:
-        tally = self.outcome.tally
-        tally.begin_act()
+        attempts = self.outcome.attempts
+        attempts.begin_act()
         what = f"{len(self.outcome.waits_s) + 1}. {act(away_s)}"
-        self._nodes.await_standbys()
-        _until(lambda: are_all_in_sync(self._kafka, self._options), "Kafka is not whole again")
+        self._nodes.await_standbys(len(self._endpoints) - 1)
+        until(lambda: are_all_in_sync(self._kafka, self._options), "Kafka is not whole again")
         self._await_answers()
-        self.outcome.silences_s[what] = tally.silence_s
-        self.outcome.waits_s[what] = tally.longest_s
+        self.outcome.silences_s[what] = attempts.silence_s
+        self.outcome.waits_s[what] = attempts.longest_s
         self._say(
-            f"{what}: longest silence {tally.silence_s:.1f} s, longest wait of a publish "
-            f"{tally.longest_s:.1f} s; {tally.answered} of {tally.begun} answered, "
-            f"{tally.failures.total()} failed"
+            f"{what}: longest silence {attempts.silence_s:.1f} s, longest wait of a publish "
+            f"{attempts.longest_s:.1f} s; {attempts.answered} of {attempts.begun} answered, "
+            f"{attempts.failures.total()} failed"
         )
 
     def _kill_node(self, away_s: float) -> str:
         owner = self._nodes.owner()
         name = owner if owner in self._names else min(self._names)
         self._names.remove(name)
-        node = self._nodes.by_name[name]
+        node = self._nodes[name]
         node.end(signal.SIGKILL)
         time.sleep(away_s)
         node.start()
@@ -176,12 +185,10 @@ class Hour:
         return f"node {node.name} told to end, the owner"
 
     def _move(self, _: float) -> str:
-        owner = self._owning()
-        to = next(node for node in self._nodes if node is not owner)
-        told = to.run("cluster", "move", to.name)
-        if told.returncode != 0:
-            self.outcome.wrong.append(f"cluster move: {told.stderr}")
-        return f"the log moved from node {owner.name} to node {to.name}"
+        owner = self._nodes.owner()
+        to = next(name for name in self._nodes.by_name if name != owner)
+        self._nodes.make_owner(to)
+        return f"the log moved from node {owner} to node {to}"
 
     def _pause_owner(self, away_s: float) -> str:
         node = self._owning()
@@ -194,13 +201,15 @@ class Hour:
         return f"node {node.name} paused, the owner"
 
     def _owning(self) -> NodeProcess:
-        return self._nodes.by_name[self._nodes.owner()]
+        return self._nodes[self._nodes.owner()]
 
     def _await_answers(self) -> None:
         """Return when publishes that begin from here on were answered."""
-        tally = self.outcome.tally
-        enough = tally.begun + 3
-        _until(lambda: tally.answered + tally.failures.total() > enough, "no publish is answered")
+        attempts = self.outcome.attempts
+        enough = attempts.begun + 3
+        until(
+            lambda: attempts.answered + attempts.failures.total() > enough, "no publish is answered"
+        )
 
     def _rest(self, until_s: float) -> None:
         time.sleep(max(0.0, until_s - time.monotonic()))
@@ -208,40 +217,58 @@ class Hour:
     # The end.
 
     def _drain(self) -> None:
-        def is_drained() -> bool:
-            return not any(
-                self._history.lost(fields["topic"], name) for name, fields in SUBSCRIPTIONS.items()
-            )
-
-        for _ in range(PATIENCE_S):
-            if is_drained():
-                break
+        """Return when all has come that was answered, or nothing more comes."""
+        count, progressed_s = -1, time.monotonic()
+        while time.monotonic() - progressed_s < PATIENCE_S and any(
+            self._history.lost(fields["topic"], name) for name, fields in SUBSCRIPTIONS.items()
+        ):
+            if (came := self._delivered_count()) > count:
+                count, progressed_s = came, time.monotonic()
             time.sleep(1)
         # What is judged below says what is missing. A lease that was lost comes back after this.
         time.sleep(LEASE_S + 2)
 
+    def _delivered_count(self) -> int:
+        return sum(self._history.delivered_count(name) for name in SUBSCRIPTIONS)
+
     def _end(self) -> None:
-        outcome, tally = self.outcome, self.outcome.tally
+        outcome, attempts = self.outcome, self.outcome.attempts
         for load in self._loads:
             load.close()
         outcome.wrong += judge_history(self._history)
-        if tally.success < SUCCESS_MIN:
-            outcome.wrong.append(f"{tally.success:.3%} of publishes succeeded: {tally.failures}")
-        for node in self._nodes:
+        if attempts.success < SUCCESS_MIN:
+            outcome.wrong.append(
+                f"{attempts.success:.3%} of publishes succeeded: {attempts.failures}"
+            )
+        check_partition(
+            self._options,
+            self._history,
+            sorted({fields["topic"] for fields in SUBSCRIPTIONS.values()}),
+            self._nodes.told_owners,
+        )
+        for node in self._nodes.by_name.values():
             if (status := node.end(signal.SIGTERM)) != 0:
                 outcome.wrong.append(f"node {node.name} ended with status {status}")
-            told = node.run(
-                *("doctor", "--data-dir", str(node.data_dir)),
-                *("--kafka", self._options.servers, "--cluster", self._options.cluster),
-            )
-            if told.returncode != 0:
-                outcome.wrong.append(f"doctor of node {node.name}: {told.stdout}{told.stderr}")
+            outcome.wrong += self._doctor(node)
         self._say(
-            f"{tally.answered} of {tally.begun} publishes answered ({tally.success:.4%}), failures "
-            f"{dict(tally.failures)}; longest wait {max(outcome.waits_s.values()):.1f} s, longest "
-            f"silence {max(outcome.silences_s.values()):.1f} s; "
-            f"{sum(self._history.delivered_count(name) for name in SUBSCRIPTIONS)} deliveries"
+            f"{attempts.answered} of {attempts.begun} publishes answered ({attempts.success:.4%}), "
+            f"failures {dict(attempts.failures)}; longest wait {max(outcome.waits_s.values()):.1f} "
+            f"s, longest silence {max(outcome.silences_s.values()):.1f} s; "
+            f"{self._delivered_count()} deliveries"
         )
+
+    def _doctor(self, node: NodeProcess) -> list[str]:
+        """What `fanlog doctor` finds when it compares the node's cache with Kafka."""
+        where = ["--data-dir", str(node.data_dir), "--cluster", self._options.cluster]
+        told = subprocess.run(
+            [*FANLOG, "doctor", *where, "--kafka", self._options.servers],
+            env=clean_environ(),
+            capture_output=True,
+            text=True,
+            timeout=10 * PATIENCE_S,
+            check=False,
+        )
+        return [f"doctor of {node.name}: {told.stdout}{told.stderr}"] if told.returncode else []
 
 
 def judge_history(history: History) -> list[str]:
@@ -261,16 +288,13 @@ def play(
     kafka: Kafka, cluster: str, place: Path, seconds: float, say: Callable[[str], object]
 ) -> Outcome:
     """Play the script for about so long, with nodes of its own."""
-    with running_nodes(kafka, cluster, place, session_s=SESSION_S) as nodes:
-        nodes.await_standbys()
+    with ExitStack() as closing:
+        nodes = NodeProcesses(kafka, cluster, place, closing)
+        # Clients must find a node again that comes back.
+        for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True):
+            nodes.start(name, flags=["--port", str(port), "--session", str(SESSION_S)])
+        nodes.await_standbys(len(NAMES) - 1)
         return Hour(kafka, nodes, cluster, say).run(seconds)
-
-
-def _until(is_so: Callable[[], bool], why_not: str) -> None:
-    end_s = time.monotonic() + 2 * PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < end_s, why_not
-        time.sleep(0.1)
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ CLIENT_RETRIES_S = 600.0
 
 
 @dataclass(slots=True)
-class Tally:
+class Attempts:
     """What became of publishes; written by threads of clients under `lock`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,7 +75,7 @@ class SteadyPublisher:
         target: str,
         topic: str,
         history: History,
-        tally: Tally,
+        attempts: Attempts,
         *,
         per_s: float,
         keys: Sequence[str] = ("",),
@@ -83,7 +83,7 @@ class SteadyPublisher:
     ) -> None:
         self._topic = topic
         self._history = history
-        self._tally = tally
+        self._attempts = attempts
         self._per_s = per_s
         self._keys = keys
         self._attributes = attributes
@@ -120,7 +120,7 @@ class SteadyPublisher:
     def _publish(self, number: int) -> None:
         key, begun_s = self._keys[number % len(self._keys)], time.monotonic()
         data = f"{self._topic} {number} ".encode() + bytes(100)
-        self._tally.begin()
+        self._attempts.begin()
         future = self._client.publish(
             topic_name(self._topic), data, ordering_key=key, **self._attributes(number)
         )
@@ -134,5 +134,5 @@ class SteadyPublisher:
         elif key:
             # The client sends nothing more of a key that failed until it is told to.
             self._client.resume_publish(topic_name(self._topic), key)
-        self._tally.end(begun_s, "" if error is None else f"{type(error).__name__}: {error}")
+        self._attempts.end(begun_s, "" if error is None else f"{type(error).__name__}: {error}")
         self._waiting.discard(future)

@@ -35,6 +35,8 @@ Result = TypeVar("Result")
 FETCH_BYTES = 8 * 1024 * 1024
 #: Longest single wait for an answer of the partition.
 WAIT_S = 1.0
+#: A reader that catches up asks so often where the end is: three questions, each a round trip.
+END_AGE_S = 0.5
 #: Between two attempts to reach it.
 PAUSE_S = 0.05
 
@@ -70,6 +72,7 @@ class Replica:
         self.members: tuple[Member, ...] = ()
         #: The partition's end, as far as it is known.
         self.end_offset = 0
+        self._end_read_s = float("-inf")
         #: The moment before the last successful fetch was begun, and whether it found nothing.
         self.fetched_s = float("-inf")
         self.is_at_end = False
@@ -148,7 +151,9 @@ class Replica:
         self._apply(told)
         if broken is not None:
             raise broken
-        if records and sum(len(record.value) for record in records) >= FETCH_BYTES // 2:
+        is_behind = sum(len(record.value) for record in records) >= FETCH_BYTES // 2
+        if is_behind and begun_s - self._end_read_s >= END_AGE_S:
+            self._end_read_s = begun_s
             self.end_offset = self.partition.bounds(wait_s=WAIT_S).end
         return told
 
