@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog.client import CallFailed, Client
-from fanlog.client.following import LATEST_TOPICS_MAX, Follower
+from fanlog.client.following import LATEST_TOPICS_MAX, TopicFollower
 from fanlog.errors import FailedPrecondition, InvalidArgument
 from server.conftest import PROJECT
 from server.test_glance_cli import Shell, data
@@ -63,18 +63,18 @@ class TestFollower:
         steps = Steps(
             lambda: server.publish(topic, b"0", b"1"), nothing, lambda: server.publish(topic, b"2")
         )
-        assert came(Follower(client, {"topic": topic}, sleep=steps)) == [b"0", b"1", b"2"]
+        assert came(TopicFollower(client, {"topic": topic}, sleep=steps)) == [b"0", b"1", b"2"]
 
     def test_between_the_construction_and_the_first_look(self, server, client):
         topic = server.topic()
-        follower = Follower(client, {"topic": topic}, sleep=Steps())
+        follower = TopicFollower(client, {"topic": topic}, sleep=Steps())
         server.publish(topic, b"0")
         assert came(follower) == [b"0"]
 
     def test_the_latest_before(self, server, client):
         topic = server.topic()
         server.publish(topic, b"0", b"1", b"2")
-        follower = Follower(client, {"topic": topic}, sleep=Steps())
+        follower = TopicFollower(client, {"topic": topic}, sleep=Steps())
         server.publish(topic, b"3")
         assert [one.message.data for one in follower.latest(2)] == [b"1", b"2"]
         assert [one.message.data for one in follower.latest(9)] == [b"0", b"1", b"2"]
@@ -88,7 +88,7 @@ class TestFollower:
             lambda: server.publish(topic, b'{"n": 99}'),
         )
         criteria = {"topic": topic, "filter": "payload.n > 47"}
-        found = came(Follower(client, criteria, sleep=steps))
+        found = came(TopicFollower(client, criteria, sleep=steps))
         assert found == [b'{"n": 48}', b'{"n": 49}', b'{"n": 99}']
 
     def test_more_than_a_page_has(self, server, client, monkeypatch):
@@ -102,7 +102,7 @@ class TestFollower:
             for start in range(0, 20, 4):
                 server.publish(topic, *bodies[start : start + 4])
 
-        assert came(Follower(client, {"topic": topic}, sleep=Steps(publish))) == bodies
+        assert came(TopicFollower(client, {"topic": topic}, sleep=Steps(publish))) == bodies
 
     def test_of_a_subscription_its_own_filter_and_nothing_is_moved(self, server, client):
         topic, name = server.topic_and_subscription(filter='attributes.region = "eu"')
@@ -110,7 +110,7 @@ class TestFollower:
             lambda: server.publish(topic, b"us", region="us"),
             lambda: server.publish(topic, b"eu", region="eu"),
         )
-        assert came(Follower(client, {"subscription": name}, sleep=steps)) == [b"eu"]
+        assert came(TopicFollower(client, {"subscription": name}, sleep=steps)) == [b"eu"]
         assert [one.message.data for one in server.pull(name)] == [b"eu"]
 
     def test_of_a_pattern_topics_of_later_too(self, server, client):
@@ -122,7 +122,7 @@ class TestFollower:
             lambda: server.topic(name=f"{first}-2"),
             lambda: (server.publish(f"{first}-2", b"0"), server.publish(first, b"1")),
         )
-        follower = Follower(client, {"subscription": name}, sleep=steps)
+        follower = TopicFollower(client, {"subscription": name}, sleep=steps)
         assert [one.message.data for one in follower.latest(5)] == [b"before"]
         assert sorted(came(follower)) == [b"0", b"1"]
         assert stem
@@ -133,7 +133,7 @@ class TestFollower:
             one = server.topic(name=f"{first}-{number}")
             server.publish(one, b"x")
         name = server.subscription(f"{first}-*", labels={"fanlog-start": "earliest"})
-        follower = Follower(client, {"subscription": name}, sleep=Steps())
+        follower = TopicFollower(client, {"subscription": name}, sleep=Steps())
         with pytest.raises(InvalidArgument, match="101 topics cannot be gathered"):
             follower.latest(1)
 
@@ -141,7 +141,7 @@ class TestFollower:
         topic = server.topic()
         steps = Steps(lambda: server.publisher.delete_topic(topic=topic), nothing)
         with pytest.raises(CallFailed) as caught:
-            list(Follower(client, {"topic": topic}, sleep=steps))
+            list(TopicFollower(client, {"topic": topic}, sleep=steps))
         assert caught.value.status == "NOT_FOUND"
 
     def test_a_server_that_is_started_again(self, start_server):
@@ -149,7 +149,9 @@ class TestFollower:
         topic = server.topic()
         with Client(server.endpoint) as client:
             said = []
-            follower = Follower(client, {"topic": topic}, tell=said.append, sleep=lambda _: None)
+            follower = TopicFollower(
+                client, {"topic": topic}, tell=said.append, sleep=lambda _: None
+            )
             server.publish(topic, b"0")
             messages = iter(follower)
             assert next(messages).message.data == b"0"
@@ -159,7 +161,7 @@ class TestFollower:
 
     def test_another_log(self, server, client):
         topic = server.topic()
-        follower = Follower(client, {"topic": topic}, sleep=Steps())
+        follower = TopicFollower(client, {"topic": topic}, sleep=Steps())
         follower._log_id = "of another"
         with pytest.raises(FailedPrecondition, match="another log"):
             list(follower)

@@ -261,7 +261,8 @@ class Ledger:
     def check_size(self, records: Sequence[Record], before_bytes: int, *, is_begun: bool) -> int:
         """The most bytes that records take in the log, beside others of their transaction.
 
-        0 for a log without a bound. A transaction that has begun to change hard state can only fail whole: the log refuses it.
+        0 for a log without a bound. A transaction that has begun to change hard state can only fail
+        whole: the log refuses it.
 
         Raises:
             CommitTooLarge: The log takes no such commit.

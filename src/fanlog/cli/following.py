@@ -127,13 +127,13 @@ def _follow(
     most: int | None,
     show: _Shown,
 ) -> None:
-    from fanlog.client.following import Follower
+    from fanlog.client.following import TopicFollower
 
     criteria = source | wanted.criteria()
     if show.is_whole:
         criteria["max_data_bytes"] = limits.MESSAGE_BYTES_MAX
     with _until_interrupted(), remote.connect() as client:
-        follower = Follower(client, criteria, tell=lambda sentence: note(printable(sentence)))
+        follower = TopicFollower(client, criteria, tell=lambda sentence: note(printable(sentence)))
         latest = follower.latest(last)
         count = 0
         for messages in (latest, follower):

@@ -16,7 +16,7 @@ from fanlog import limits
 from fanlog.cli import options, top_table
 from fanlog.cli.options import Remote
 from fanlog.cli.output import note, resource
-from fanlog.cli.top_table import SUBSCRIPTIONS, TOPICS, Column, Table, View
+from fanlog.cli.top_table import SUBSCRIPTIONS, TOPICS, Column, RowTable, View
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.v1 import overview_pb2 as pb
@@ -35,10 +35,10 @@ _COUNTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RowsQuestion:
     """Which rows are asked for."""
 
-    table: Table
+    table: RowTable
     sort: Column
     project: str
     find: str
@@ -97,7 +97,7 @@ def top(
     every_s = options.duration_s(every, "--every")
     if every_s < 1:
         raise InvalidArgument(f"--every {names.shown(every)} is too short; 1s is the least")
-    question = Question(table, column, remote.parent, contains, most)
+    question = RowsQuestion(table, column, remote.parent, contains, most)
     if once or remote.json or not _is_terminal():
         _show_once(remote, question)
     else:
@@ -108,7 +108,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _show_once(remote: Remote, question: Question) -> None:
+def _show_once(remote: Remote, question: RowsQuestion) -> None:
     from fanlog.client.overview import OverviewClient
 
     with remote.connect() as client:
@@ -134,7 +134,7 @@ def _show_once(remote: Remote, question: Question) -> None:
         note(f"{len(rows)} of {total}; --max shows more, --contains fewer")
 
 
-def _show_live(remote: Remote, question: Question, every_s: float) -> None:
+def _show_live(remote: Remote, question: RowsQuestion, every_s: float) -> None:
     from fanlog.cli.screen import Screen
     from fanlog.client.overview import OverviewClient
 
@@ -167,7 +167,9 @@ def _run(screen: Screen, view: View, numbers: _Numbers, answers: _Answers) -> No
         for key in screen.keys(timeout_s=60.0):
             if not _press(view, key):
                 return
-        question = Question(view.table, view.sort, view.project, view.find, answers.question.most)
+        question = RowsQuestion(
+            view.table, view.sort, view.project, view.find, answers.question.most
+        )
         if question != answers.question:
             answers.ask(question)
 
@@ -256,7 +258,11 @@ class _Answers:
     """The rows, asked for every so often and whenever the question changes, in a thread."""
 
     def __init__(
-        self, overview: OverviewClient, question: Question, every_s: float, wake: Callable[[], None]
+        self,
+        overview: OverviewClient,
+        question: RowsQuestion,
+        every_s: float,
+        wake: Callable[[], None],
     ) -> None:
         self._overview = overview
         self._every_s = every_s
@@ -264,7 +270,7 @@ class _Answers:
         self._asked = threading.Event()
         self.question = question
         #: The question that `rows` answer.
-        self.answered: Question | None = None
+        self.answered: RowsQuestion | None = None
         self.rows: list[Any] = []
         self.total = 0
         self.trouble = ""
@@ -272,7 +278,7 @@ class _Answers:
     def start(self) -> None:
         threading.Thread(target=self._run, name="rows", daemon=True).start()
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: RowsQuestion) -> None:
         self.question = question
         self._asked.set()
 

@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RowTable:
     """Columns of one kind of row; the first is the name, and as wide as there is room."""
 
     kind: str
@@ -60,7 +60,7 @@ class Table:
 class View:
     """What a screen shows."""
 
-    table: Table
+    table: RowTable
     sort: Column
     endpoint: str = ""
     project: str = ""
@@ -132,16 +132,16 @@ def _header(view: View) -> list[Line]:
     return [title, (flow + waits, ""), wrong]
 
 
-def _titles(table: Table, sort: Column, width: int) -> str:
+def _titles(table: RowTable, sort: Column, width: int) -> str:
     cells = [f"▼{one.title}" if one is sort else one.title for one in table.columns]
     return _line(table, cells, width).ljust(width)
 
 
-def _row(table: Table, one: Any, width: int) -> str:
+def _row(table: RowTable, one: Any, width: int) -> str:
     return _line(table, [column.cell(one) for column in table.columns], width)
 
 
-def _line(table: Table, cells: Sequence[str], width: int) -> str:
+def _line(table: RowTable, cells: Sequence[str], width: int) -> str:
     """Cells side by side; the name takes the room that there is, and is cut in its middle."""
     others = [cell.rjust(one.width) for one, cell in zip(table.columns, cells, strict=True)][1:]
     rest = _GAP.join(others)
@@ -220,7 +220,7 @@ def _pressure(row: pb.SubscriptionRow) -> str:
     return f"{row.pressure:.0%}" if row.pressure else NONE
 
 
-SUBSCRIPTIONS: Final = Table(
+SUBSCRIPTIONS: Final = RowTable(
     "subscriptions",
     (
         Column("name", "SUBSCRIPTION", "name", 0, _name),
@@ -236,7 +236,7 @@ SUBSCRIPTIONS: Final = Table(
     ),
     "backlog",
 )
-TOPICS: Final = Table(
+TOPICS: Final = RowTable(
     "topics",
     (
         Column("name", "TOPIC", "name", 0, _name),

@@ -26,7 +26,7 @@ PARTITION_S: Final = 0.001
 LATEST_TOPICS_MAX: Final = 100
 
 
-class Follower:
+class TopicFollower:
     """Follows from the moment of its construction on. Not safe to share between threads.
 
     Args:
