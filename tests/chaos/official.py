@@ -89,7 +89,8 @@ class Load:
         messages_max: int = 500,
     ) -> None:
         """Receive with callbacks and acknowledge everything; note what is confirmed."""
-        transport = SubscriberGrpcTransport(channel=self._channel())
+        channel = grpc.intercept_channel(self._channel(), _Arrivals(self.history, subscription))
+        transport = SubscriberGrpcTransport(channel=channel)
         client = pubsub_v1.SubscriberClient(transport=transport)
         flow = FlowControl(
             max_messages=messages_max,
@@ -256,3 +257,42 @@ class Load:
         thread = threading.Thread(target=guarded, daemon=True)
         thread.start()
         return thread
+
+
+class _Arrivals(grpc.StreamStreamClientInterceptor):  # type: ignore[misc]
+    """Writes down what a stream brings, before the client puts it in its queues."""
+
+    def __init__(self, history: History, subscription: str) -> None:
+        self._history = history
+        self._subscription = subscription
+
+    def intercept_stream_stream(
+        self, continuation: Callable[..., Any], details: Any, requests: Any
+    ) -> Any:
+        return _Arriving(continuation(details, requests), self._note)
+
+    def _note(self, response: gapic.StreamingPullResponse) -> None:
+        for one in response.received_messages:
+            message = one.message
+            self._history.arrived(
+                self._subscription, message.message_id, message.data, key=message.ordering_key
+            )
+
+
+class _Arriving:
+    """The call of a stream, each of its answers noted as it is read."""
+
+    def __init__(self, call: Any, note: Callable[[Any], None]) -> None:
+        self._call = call
+        self._note = note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    def __iter__(self) -> _Arriving:
+        return self
+
+    def __next__(self) -> Any:
+        response = next(self._call)
+        self._note(response)
+        return response

@@ -11,6 +11,7 @@ everything was drained:
 - `came_as_two`: data that was published once and came under two ids, where ids of dedup forbid it.
 - `came_back`: a message that came although its acknowledgement was confirmed (P5).
 - `out_of_order`: a message that came before an earlier one of its ordering key (P4).
+- `sent_out_of_order`, `acked_out_of_order`: the same of what the service sent, and confirmed (P4).
 - `dead_letters_lost`, `dead_letters_doubled`: a message that neither was acknowledged nor came as a
   dead letter, and one that came as two, or again after it was a dead letter (P3).
 
@@ -24,6 +25,7 @@ order in which its messages were committed.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,6 +61,8 @@ class _Topic:
 @dataclass(slots=True)
 class _Subscription:
     delivered: list[Delivered] = field(default_factory=list)
+    #: As the service sent them, where that is another order.
+    arrived: list[Delivered] = field(default_factory=list)
     #: When an acknowledgement of a message was first sent: it may hold from then on.
     ack_sent: dict[str, int] = field(default_factory=dict)
     #: When the acknowledgement of a message was first confirmed.
@@ -102,6 +106,17 @@ class History:
             self._now += 1
             self._subscriptions[subscription].delivered.append(
                 Delivered(self._now, message_id, hash(data), key, source_id)
+            )
+
+    def arrived(self, subscription: str, message_id: str, data: bytes, *, key: str = "") -> None:
+        """A message came off the wire, into the queues of a client that may hand it out later.
+
+        To be written by the one thread that reads the stream, before the client sees the message.
+        """
+        with self._lock:
+            self._now += 1
+            self._subscriptions[subscription].arrived.append(
+                Delivered(self._now, message_id, hash(data), key, "")
             )
 
     def ack_sent(self, subscription: str, message_ids: Iterable[str]) -> None:
@@ -233,15 +248,38 @@ class History:
         further on only when an acknowledgement was sent for all between. Messages whose publish
         was not answered count as soon as they came.
         """
-        by_key: defaultdict[str, list[Delivered]] = defaultdict(list)
-        for one in self._subscriptions[subscription].delivered:
-            if one.key:
-                by_key[one.key].append(one)
-        return _first(
-            sentence
-            for key, delivered in by_key.items()
-            for sentence in self._disorder(topic, subscription, key, delivered)
-        )
+        return self._all_disorder(topic, subscription, self._subscriptions[subscription].delivered)
+
+    def sent_out_of_order(self, topic: str, subscription: str) -> list[str]:
+        """As `out_of_order`, of messages as they came off the wire.
+
+        For clients with queues of their own. Google's client of an exactly-once subscription lets
+        the next message of a key go when a lease of the key is refused, and yet calls back with the
+        message that it had under that lease: whenever a lease is lost, callbacks of a key run side
+        by side, in any order. No service can prevent that. What it sent must be in order, and what
+        it confirmed: see `acked_out_of_order`.
+        """
+        return self._all_disorder(topic, subscription, self._subscriptions[subscription].arrived)
+
+    def acked_out_of_order(self, topic: str, subscription: str) -> list[str]:
+        """Messages whose acknowledgement was confirmed before that of an earlier one was sent.
+
+        For a subscription with order that delivers exactly once: it refuses such acknowledgements,
+        whatever order its messages were worked on.
+        """
+        seen = self._subscriptions[subscription]
+        found = []
+        for key in {one.key for one in seen.delivered if one.key}:
+            latest, last = -1.0, ""
+            for message_id in self._ids_of_key(topic, subscription, key):
+                if (acked := seen.acked.get(message_id, math.inf)) < latest:
+                    found.append(
+                        f"message {message_id} of key {key!r} was acknowledged on {subscription} "
+                        f"at {acked}, before {last}"
+                    )
+                if (sent := seen.ack_sent.get(message_id, math.inf)) > latest:
+                    latest, last = sent, message_id
+        return _first(found)
 
     def unordered_ids(self, topic: str) -> list[str]:
         """Publishes of one key whose ids do not grow with the order in which they were answered."""
@@ -289,13 +327,28 @@ class History:
         for messages in self._topics[topic].published.values():
             yield from messages
 
+    def _all_disorder(self, topic: str, subscription: str, came: Iterable[Delivered]) -> list[str]:
+        by_key: defaultdict[str, list[Delivered]] = defaultdict(list)
+        for one in came:
+            if one.key:
+                by_key[one.key].append(one)
+        return _first(
+            sentence
+            for key, of_key in by_key.items()
+            for sentence in self._disorder(topic, subscription, key, of_key)
+        )
+
+    def _ids_of_key(self, topic: str, subscription: str, key: str) -> list[str]:
+        """Messages of a key that are known to be there, in their order."""
+        seen = self._subscriptions[subscription]
+        known = {one.message_id for one in (*seen.delivered, *seen.arrived) if one.key == key}
+        known |= {message_id for message_id, _ in self._topics[topic].published[key]}
+        return sorted(known - seen.left_out, key=int)
+
     def _disorder(
         self, topic: str, subscription: str, key: str, delivered: Sequence[Delivered]
     ) -> Iterator[str]:
-        known = {one.message_id for one in delivered}
-        known |= {message_id for message_id, _ in self._topics[topic].published[key]}
-        known -= self._subscriptions[subscription].left_out
-        ids = sorted(known, key=int)
+        ids = self._ids_of_key(topic, subscription, key)
         places = {message_id: place for place, message_id in enumerate(ids)}
         sent = self._subscriptions[subscription].ack_sent
         previous = -1

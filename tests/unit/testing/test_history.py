@@ -223,3 +223,62 @@ def test_answered_publishes_and_unconfirmed_acknowledgements(history):
     history.acked("s", ["2"])
     assert history.answered("t") == [(str(n), hash(b"data of %d" % n)) for n in (1, 2)]
     assert history.unconfirmed("s") == ["1"]
+
+
+def arrive(history: History, *ids: int, key: str = "k") -> None:
+    for n in ids:
+        history.arrived("s", str(n), b"data of %d" % n, key=key)
+
+
+def acknowledge(history: History, *ids: int) -> None:
+    for n in ids:
+        history.ack_sent("s", [str(n)])
+        history.acked("s", [str(n)])
+
+
+def test_what_was_sent_is_judged_by_what_came_off_the_wire(history):
+    publish(history, 1, 2, 3, key="k")
+    arrive(history, 1, 2, 1, 2, 3)
+    deliver(history, 2, 1, 3)
+    assert history.out_of_order("t", "s") != []
+    assert history.sent_out_of_order("t", "s") == []
+
+
+@pytest.mark.parametrize("ids", [(2, 1, 3), (1, 3, 2), (1, 2, 1, 3)])
+def test_what_was_sent_out_of_order_is_found(history, ids):
+    publish(history, 1, 2, 3, key="k")
+    arrive(history, *ids)
+    assert history.sent_out_of_order("t", "s") != []
+    assert history.out_of_order("t", "s") == []
+
+
+def test_what_was_acknowledged_may_be_passed_over_on_the_wire(history):
+    publish(history, 1, 2, 3, key="k")
+    arrive(history, 1, 2)
+    deliver(history, 1, 2)
+    acknowledge(history, 1, 2)
+    arrive(history, 3)
+    assert history.sent_out_of_order("t", "s") == []
+
+
+def test_acknowledgements_of_a_key_are_confirmed_in_order(history):
+    publish(history, 1, 2, 3, key="k")
+    deliver(history, 2, 1, 3)
+    acknowledge(history, 1, 2)
+    assert history.acked_out_of_order("t", "s") == []
+    history.left_out("s", ["3"])
+    publish(history, 4, key="k")
+    acknowledge(history, 4)
+    assert history.acked_out_of_order("t", "s") == []
+
+
+def test_an_acknowledgement_ahead_of_an_earlier_one_is_found(history):
+    publish(history, 1, 2, 3, key="k")
+    publish(history, 4, key="other")
+    deliver(history, 1, 2, 3)
+    deliver(history, 4, key="other")
+    acknowledge(history, 4, 2, 1)
+    [sentence] = history.acked_out_of_order("t", "s")
+    assert "message 2 of key 'k'" in sentence
+    assert "before 1" in sentence
+    assert history.acked_out_of_order("t", "else") == []
