@@ -25,6 +25,7 @@ QUICK = (
     "clients meet an acknowledged place that is ignored",
     "generations begin anew with each life, in a cluster",
     "a place is enough, whatever the term",
+    "a standby keeps the leases of another time",
     "a standby waits for half a session",
     "a take-over names no term",
     "a take-over is not read back",

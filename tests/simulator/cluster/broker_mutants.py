@@ -9,17 +9,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from fanlog.broker.standby_state import StandbyState
 from fanlog.cluster import node
 from fanlog.cluster.guard import TenureGuard
 from fanlog.cluster.ownership import OwnerSession
 from fanlog.cluster.term_clock import TermClock
+from fanlog.core.warm_state import WarmState
 from fanlog.errors import Fenced, OutcomeUnknown
 from fanlog.log.replicated import steps
 from fanlog.log.replicated.partition import Produced
 from fanlog.log.replicated.replicated import ReplicatedLog
 from fanlog.log.replicated.steps import AppendOutcome
 from simulator import mutants as single
-from simulator.cluster.planting import mutant
+from simulator.cluster.planting import always, mutant
 
 
 def of_brokers(name: str, seeds_max: int, *patches: Any, needs: str = "", first: int = 0) -> None:
@@ -125,3 +127,25 @@ as_with_one_process("generations begin anew with each life", 60)
 as_with_one_process("attempts are lost with the process", 100)
 as_with_one_process("a dead letter and its ack are two commits", 100)
 as_with_one_process("an ack is answered before its commit", 60)
+
+
+# What a standby keeps ready.
+
+
+def _keeping(put: Any) -> Any:
+    """What is gone stays."""
+    return lambda self, changes: put(self, [one for one in changes if one[1] is not None])
+
+
+def _one_behind(put: Any) -> Any:
+    """The last change of each commit is not told."""
+    return lambda self, changes: put(self, changes[:-1] if len(changes) > 1 else changes)
+
+
+of_brokers("a standby keeps what is gone", 20, (StandbyState, "put", _keeping))
+of_brokers("a standby misses a change", 20, (StandbyState, "put", _one_behind))
+of_brokers(
+    "a standby keeps the leases of another time",
+    20,
+    (WarmState, "_touch", always(lambda self, record: None)),
+)

@@ -13,6 +13,7 @@ from fanlog.cluster.cards import NodeCard
 from fanlog.cluster.ownership import OwnerSession
 from fanlog.log.replicated.checkpoints import UpkeepPace
 from fanlog.log.replicated.replicated import ReplicatedLog
+from fanlog.log.replicated.state_feed import StateListener
 from simulator.cluster.topic import SimPartition
 from simulator.cluster.turns import Turn
 
@@ -108,11 +109,15 @@ class Machine:
         assert self._engine is None
         self.stands_until = 0.0
         self._reset()
-        self._engine = self.open_engine(self.place)
+        self._engine = self.open_engine(self.place, self._listener())
         self.threads = [Turn(self.world.turns, self._run, self)]
         self.threads[0].start()
 
-    def open_engine(self, place: Path) -> ReplicatedLog:
+    def _listener(self) -> StateListener | None:
+        """Hears the hard state that the process follows."""
+        return None
+
+    def open_engine(self, place: Path, listener: StateListener | None = None) -> ReplicatedLog:
         temper = self.world.temper
         return self.engine_class(
             place,
@@ -128,6 +133,7 @@ class Machine:
             ),
             boot_id=f"boot {self.boots}",
             patience_s=3.0,
+            listener=listener,
         )
 
     def _changed(self) -> None:

@@ -19,8 +19,10 @@ from fanlog.cluster.tenure import OwnerTenure
 from fanlog.errors import FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Commit
 from fanlog.log.replicated.replicated import ReplicatedLog
+from fanlog.log.replicated.state_feed import StateListener
 from simulator.cluster.loops import TurnLoop
 from simulator.cluster.machines import Machine
+from simulator.cluster.standby import SimStandbyState
 from simulator.cluster.terms import TermLife
 from simulator.life import task_factory
 from simulator.loop import Deadlock
@@ -169,6 +171,7 @@ class OwningNode(Machine):
 
     def __init__(self, world: ServingWorld, name: str, place: Path) -> None:
         self.serving_world = world
+        self.processes = 0
         super().__init__(world, name, place)
 
     def _reset(self) -> None:
@@ -181,8 +184,14 @@ class OwningNode(Machine):
         self._vigil: RivalVigil | None = None
         self._news = asyncio.Event()
 
-    def open_engine(self, place: Path) -> ReplicatedLog:
-        engine = super().open_engine(place)
+    def _listener(self) -> StateListener:
+        self.processes += 1
+        seed = f"{self.world.seed}: standby {self.name} {self.processes}"
+        self.standby_state = SimStandbyState(seed)
+        return self.standby_state
+
+    def open_engine(self, place: Path, listener: StateListener | None = None) -> ReplicatedLog:
+        engine = super().open_engine(place, listener)
         assert isinstance(engine, WitnessedLog)
         engine.witness = self
         return engine

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.broker import Broker
 from fanlog.broker.committer import ThreadCommitter
+from fanlog.broker.standby_state import ReadyState
 from fanlog.broker.transaction import Ledger
 from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term_clock import TermClock
@@ -185,8 +186,16 @@ class People(World):
             new_secret=lambda: bytes(32),
             new_generations=lambda ledger: self._new_generations(life, ledger),
             tenure=watched,
+            take_ready=lambda _, latest_s: self._take_ready(node, latest_s),
         )
         return life
+
+    async def _take_ready(self, node: OwningNode, latest_deadline_s: float) -> ReadyState | None:
+        """What the node kept ready; the log is loaded where that is nothing."""
+        state, accuse = node.standby_state, self.cluster.accuse
+        ready = state.take_judged(node.engine, latest_deadline_s, accuse)
+        self.faulted("terms_loaded" if ready is None else "terms_ready")
+        return ready
 
     def _new_generations(self, life: TermLife, ledger: Ledger) -> TermGenerations:
         return TermGenerations(ledger, lambda generation: self._decided(life, generation))
