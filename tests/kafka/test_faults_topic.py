@@ -36,12 +36,12 @@ def test_a_topic_with_strange_records_that_is_deleted(
         nodes.owner()
         with publisher_of(node.endpoint) as client:
 
-            def publish(data: bytes) -> None:
+            def publish(data: bytes, timeout_s: float = PATIENCE_S) -> None:
                 answer = client.publish(
                     topic=topic_name(FLOW),
                     messages=[{"data": data}],
                     retry=None,
-                    timeout=PATIENCE_S,
+                    timeout=timeout_s,
                 )
                 history.published(FLOW, [(answer.message_ids[0], data)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import grpc
 import pytest
@@ -23,6 +24,20 @@ class ShiftedClock(MachineClock):
 
     def wall_ns(self) -> int:
         return super().wall_ns() + int(self._ahead_s * 1e9)
+
+
+class DriftingClock(ShiftedClock):
+    """A clock of the wall that goes on wrong; the steady one is as it was."""
+
+    def __init__(self, ahead_s: float) -> None:
+        super().__init__(ahead_s)
+        self._drift_s = 0.0
+
+    def drift(self, seconds: float) -> None:
+        self._drift_s = seconds
+
+    def wall_ns(self) -> int:
+        return super().wall_ns() + int(self._drift_s * 1e9)
 
 
 def test_two_terms_have_one_time():
@@ -100,6 +115,43 @@ async def test_a_node_whose_clock_is_off_does_not_own(cluster: Cluster, ahead_s)
     one.mend()
     await cluster.until(lambda: one.is_owner)
     assert status in (200, 503)
+
+
+async def test_a_node_whose_clock_is_off_is_given_no_log(cluster: Cluster, caplog):
+    """Neither on demand nor when the owner ends: others need not wait for its silence."""
+    caplog.set_level(logging.INFO, "fanlog.cluster")
+    one = await cluster.start("a")
+    await cluster.until(lambda: one.is_owner)
+    # By name it comes first.
+    two = await cluster.start("b", clock=ShiftedClock(3600.0))
+    three = await cluster.start("c")
+    await cluster.until(lambda: "clock" in two.server.node.trouble)
+    await cluster.until(lambda: cluster.has_standbys(2))
+    standbys = one.server.node.standbys
+    await cluster.until(lambda: any(each.obstacle for each in standbys.present(cluster.now())))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await three.move("b")
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "'b' cannot own the log: the clock of this node is 3600 s" in caught.value.details()
+    assert one.is_owner
+    told = {each.name: each.trouble for each in (await three.describe()).nodes}
+    assert "clock of this node" in told["b"]
+    await one.stop()
+    del cluster.nodes["a"]
+    await cluster.until(lambda: three.is_owner)
+    assert "action=hand_over to=c" in caplog.text
+
+
+async def test_a_trouble_is_logged_once(cluster: Cluster, caplog):
+    """Also when the number in its sentence changes."""
+    one = await cluster.start("a")
+    await cluster.until(lambda: one.is_owner)
+    clock = DriftingClock(3600.0)
+    two = await cluster.start("b", clock=clock)
+    await cluster.until(lambda: "3600 s" in two.server.node.trouble)
+    clock.drift(100.0)
+    await cluster.until(lambda: "3700 s" in two.server.node.trouble)
+    assert caplog.text.count("action=node_trouble node=b") == 1
 
 
 async def test_the_first_node_does_not_own_with_a_clock_that_is_off(cluster: Cluster):

@@ -18,6 +18,8 @@ class Announcement:
     applied_offset: int
     #: Whether it has all of the log.
     is_whole: bool
+    #: Why it cannot own, in a sentence; empty when it can.
+    obstacle: str = ""
     #: It ends now, and cannot own.
     is_leaving: bool = False
 
@@ -30,6 +32,7 @@ class Announcement:
                 "api": card.api_address,
                 "applied": self.applied_offset,
                 "whole": self.is_whole,
+                "obstacle": self.obstacle,
                 "leaving": self.is_leaving,
             }
         )
@@ -39,12 +42,18 @@ class Announcement:
         """Raises InvalidArgument: It is none."""
         try:
             match orjson.loads(raw):
-                case {"applied": int(applied), "whole": bool(whole), "leaving": bool(leaving)}:
+                case {
+                    "applied": int(applied),
+                    "whole": bool(whole),
+                    "obstacle": str(obstacle),
+                    "leaving": bool(leaving),
+                }:
                     card = NodeCard.from_bytes(raw)
                     return cls(
                         card=card,
                         applied_offset=applied,
                         is_whole=whole,
+                        obstacle=obstacle,
                         is_leaving=leaving,
                     )
         except ValueError as error:

@@ -28,6 +28,7 @@ from fanlog.cluster.renewing import Renewer
 from fanlog.cluster.standbys import Standbys
 from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term import OpenShard, OwnerTerm, Shard, pause
+from fanlog.cluster.troubles import NO_TROUBLE, Trouble, Troubles
 from fanlog.errors import FailedPrecondition
 from fanlog.log.replicated.api import ReplicaClock, ReplicatedEngine, Standing
 
@@ -82,9 +83,10 @@ class ClusterNode(Generic[Shard]):
         )
         self.standbys = Standbys(session)
         self.part: Part = "starting"
-        #: Why this node does not do what it should; empty when it does.
-        self.trouble = ""
+        self._troubles = Troubles(card.name)
         self._rest_until_s = -math.inf
+        #: Why it leaves the shard to others until then.
+        self._rest_trouble = NO_TROUBLE
         self._term: OwnerTerm[Shard] | None = None
         #: Of the last term; its thread may still wait for the partition.
         self._renewer: Renewer | None = None
@@ -162,6 +164,11 @@ class ClusterNode(Generic[Shard]):
         return self._bearings.known_owner()
 
     @property
+    def trouble(self) -> str:
+        """Why this node does not do what it should; empty when it does."""
+        return self._troubles.sentence
+
+    @property
     def obstacle(self) -> str:
         """Why calls that come to this node are not served just now; empty when they are."""
         if self.part == "failed":
@@ -220,7 +227,7 @@ class ClusterNode(Generic[Shard]):
             if standing.role == "failed":
                 self._bearings.hold()
             else:
-                self._announce(seen)
+                self._announce(seen, now)
                 if now >= self._rest_until_s and self._bearings.vigil.is_time(seen, now):
                     tenure = await self._take_over(seen)
                     if tenure is not None:
@@ -232,21 +239,28 @@ class ClusterNode(Generic[Shard]):
         """Say what part this node has, and what is in its way."""
         if standing.role == "failed":
             self.part = "failed"
-            self._say_trouble(standing.sentence)
+            self._troubles.say(Trouble("following", standing.sentence))
             return
         if not seen.is_whole or (self.part in ("starting", "failed") and is_behind(seen)):
             self.part = "starting"
         else:
             self.part = "standby"
+        trouble = self._obstacle_to_own(seen, now)
+        if not trouble.sentence:
+            trouble = Trouble("announcing", self._herald.trouble)
+        self._troubles.say(trouble)
+
+    def _obstacle_to_own(self, seen: Seen, now: float) -> Trouble:
+        """Why this node, which may have read all of the log, would leave it to others."""
         if self._bearings.has_twin:
-            self._say_trouble(
+            return Trouble(
+                "name",
                 f"another node of the cluster has the name {self.card.name!r}; give each its own "
-                "(--node)"
+                "(--node)",
             )
-        elif seen.is_whole and (obstacle := self._bearings.vigil.obstacle(seen)):
-            self._say_trouble(obstacle)
-        elif now >= self._rest_until_s:
-            self._say_trouble(self._herald.trouble)
+        if seen.is_whole and (obstacle := self._bearings.vigil.obstacle(seen)):
+            return Trouble("clock", obstacle)
+        return self._rest_trouble if now < self._rest_until_s else NO_TROUBLE
 
     async def _take_over(self, before: Seen) -> OwnerTenure | None:
         await self._join_renewer()
@@ -269,12 +283,15 @@ class ClusterNode(Generic[Shard]):
             hold_s=self._hold_s,
         )
 
-    def _announce(self, seen: Seen) -> None:
+    def _announce(self, seen: Seen, now: float) -> None:
         """Tell the owner of this node."""
         owner = self._bearings.known_owner(seen).card
         if owner is not None and owner.name != self.card.name:
             said = Announcement(
-                card=self.card, applied_offset=seen.applied_offset, is_whole=seen.is_whole
+                card=self.card,
+                applied_offset=seen.applied_offset,
+                is_whole=seen.is_whole,
+                obstacle=self._obstacle_to_own(seen, now).sentence,
             )
             self._herald.announce(owner, said)
 
@@ -306,7 +323,7 @@ class ClusterNode(Generic[Shard]):
 
     def _serve(self, shard: Shard) -> None:
         self.part = "owner"
-        self._say_trouble("")
+        self._troubles.say(NO_TROUBLE)
         self._bearings.note_served_here()
         self._switch.serve_locally(shard)
         log.info("action=owner node=%s term=%d", self.card.name, self._engine.standing.term)
@@ -372,12 +389,8 @@ class ClusterNode(Generic[Shard]):
     def _rest(self, sessions: float, why: str) -> None:
         """Leave the shard to other nodes for so long."""
         self._rest_until_s = self._now() + sessions * self.session.length_s
-        self._say_trouble(why)
-
-    def _say_trouble(self, trouble: str) -> None:
-        if trouble and trouble != self.trouble:
-            log.error("action=node_trouble node=%s reason=%s", self.card.name, trouble)
-        self.trouble = trouble
+        self._rest_trouble = Trouble("owning", why)
+        self._troubles.say(self._rest_trouble)
 
     async def _join_renewer(self) -> None:
         renewer, self._renewer = self._renewer, None

@@ -20,6 +20,8 @@ class Standby:
     card: NodeCard
     applied_offset: int
     is_whole: bool
+    #: Why it cannot own, in its own words; empty when it can.
+    obstacle: str
     heard_s: float
     #: How far it was behind then, in seconds and in records.
     lag_s: float
@@ -57,6 +59,7 @@ class Standbys:
             card=said.card,
             applied_offset=said.applied_offset,
             is_whole=said.is_whole,
+            obstacle=said.obstacle,
             heard_s=now,
             lag_s=self._lag_s(said.applied_offset, now),
             lag_records=max(0, place - said.applied_offset),
@@ -74,8 +77,8 @@ class Standbys:
         return list(self._known.values())
 
     def successor(self, now: float) -> str:
-        """The standby that is to own next: the furthest that is caught up; empty for none."""
-        ready = (one for one in self.present(now) if _is_caught_up(one, self._session))
+        """The standby that is to own next: the furthest that can; empty for none."""
+        ready = (one for one in self.present(now) if not self._why_not(one))
         return next((one.name for one in ready), "")
 
     def check_successor(self, name: str, now: float) -> str:
@@ -84,17 +87,19 @@ class Standbys:
         if found is None:
             known = ", ".join(one.name for one in self.present(now)) or "none"
             return f"{name!r} is not a standby of this cluster just now; known are: {known}"
+        return self._why_not(found)
+
+    def _why_not(self, found: Standby) -> str:
         if not found.is_whole:
-            return f"{name!r} has not read all of the log yet, and would hold up all calls"
-        if not _is_caught_up(found, self._session):
-            return f"{name!r} is {found.lag_records} records behind, and would hold up all calls"
+            return f"{found.name!r} has not read all of the log yet, and would hold up all calls"
+        if found.obstacle:
+            return f"{found.name!r} cannot own the log: {found.obstacle}"
+        if found.lag_s >= self._session.length_s:
+            lag = f"{found.lag_records} records behind"
+            return f"{found.name!r} is {lag}, and would hold up all calls"
         return ""
 
     def _lag_s(self, applied_offset: int, now: float) -> float:
         """How long ago the owner went on from where a standby stands."""
         passed_s = next((at for at, place in self._places if place > applied_offset), None)
         return 0.0 if passed_s is None else now - passed_s
-
-
-def _is_caught_up(member: Standby, session: OwnerSession) -> bool:
-    return member.is_whole and member.lag_s < session.length_s

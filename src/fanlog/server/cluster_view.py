@@ -128,6 +128,7 @@ class ClusterView:
                 lag_records=one.lag_records,
                 lag_s=one.lag_s,
                 silent_s=now - one.heard_s,
+                trouble=one.obstacle,
             )
 
     def _kafka(self) -> KafkaView:

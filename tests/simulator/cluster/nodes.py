@@ -180,7 +180,10 @@ class SimNode(Machine):
         if owner is None or owner.name == self.name:
             return
         said = Announcement(
-            card=self.card, applied_offset=seen.applied_offset, is_whole=seen.is_whole
+            card=self.card,
+            applied_offset=seen.applied_offset,
+            is_whole=seen.is_whole,
+            obstacle=self.bearings.vigil.obstacle(seen),
         )
         other = self.world.nodes[owner.name]
         assert isinstance(other, SimNode)

@@ -12,9 +12,13 @@ from fanlog.cluster.standbys import Standbys
 SESSION = OwnerSession(3.0)
 
 
-def said(name: str, applied_offset: int, *, is_whole: bool = True) -> Announcement:
+def said(
+    name: str, applied_offset: int, *, is_whole: bool = True, obstacle: str = ""
+) -> Announcement:
     card = NodeCard(name=name, link_address=f"{name}:8087", api_address=f"{name}:8085")
-    return Announcement(card=card, applied_offset=applied_offset, is_whole=is_whole)
+    return Announcement(
+        card=card, applied_offset=applied_offset, is_whole=is_whole, obstacle=obstacle
+    )
 
 
 class TestMembers:
@@ -47,6 +51,18 @@ class TestMembers:
         assert standbys.successor(100.0) == "d"
         assert standbys.check_successor("b", 100.0) == ""
         assert "not read all" in standbys.check_successor("c", 100.0)
+
+    def test_one_that_cannot_own_is_not_next(self):
+        standbys = self.standbys()
+        standbys.announce(said("b", 1000, obstacle="its clock is off"), 100.0)
+        standbys.announce(said("c", 950), 100.0)
+        assert standbys.successor(100.0) == "c"
+        assert (
+            standbys.check_successor("b", 100.0) == "'b' cannot own the log: its clock is off"
+        )
+        standbys.announce(said("b", 1000), 101.0)
+        assert standbys.successor(101.0) == "b"
+        assert standbys.check_successor("b", 101.0) == ""
 
     def test_none_is_next_when_all_are_far_behind(self):
         standbys = self.standbys()
