@@ -44,7 +44,7 @@ def open_top() -> Iterator[Open]:
 
 def names(text: str) -> list[str]:
     """The names of the rows that are shown, from the top."""
-    known = ("many", "few", "idle", "orders", "returns")
+    known = ("many", "few", "idle", "new", "orders", "returns")
     return [word for line in text.split("\n") for word in line.split()[:1] if word in known]
 
 
@@ -150,6 +150,10 @@ def test_a_server_that_goes_and_comes(served, open_top):
     served.stop(signal.SIGKILL)
     # The table stays, and says that it is old.
     top.await_screen(lambda text: "no server answers" in text and names(text) == ["many"])
+    served.start("--port", served.endpoint.rpartition(":")[2])
+    lines_of(["sub", "create", "new", "--topic", "orders"], env=served.environ)
+    # Rows and numbers of the new one.
+    top.await_screen(lambda text: "new" in names(text) and "nothing is wrong" in text)
     top.press("q")
     assert top.wait() == 0
     assert top.is_restored

@@ -47,6 +47,8 @@ def _request(full_name: str, kind: type[Any]) -> Any:
     if full_name.endswith(("CreateSchedule", "UpdateSchedule")):
         request.schedule.name = f"{PROJECT}/schedules/daily"
         request.schedule.topic = _NAMES["topic"]
+    if full_name.endswith("UpdateAlert"):
+        request.alert.name = f"{PROJECT}/alerts/behind"
     if full_name.endswith("CreateSubscription"):
         request.name = f"{PROJECT}/subscriptions/billing"
     if full_name.endswith("CreateSnapshot"):

@@ -37,6 +37,7 @@ SETTINGS = (
     Setting(
         *("subscription", "subscription"),
         create="The subscription that it is about; for the first five conditions.",
+        metavar="SUB",
         full_name=options.subscription,
     ),
     Setting(

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from fanlog import limits
 from fanlog.cli import options
-from fanlog.cli.completion import complete_subscription, complete_topic
 from fanlog.cli.options import Remote, TopicName
 from fanlog.cli.output import Output, content, note, printable, resource, shown
 from fanlog.errors import InvalidArgument
@@ -22,9 +21,7 @@ def browse(
     *,
     topic: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TOPIC", help="A topic: short or full name.", autocompletion=complete_topic
-        ),
+        typer.Argument(metavar="TOPIC", help="A topic: short or full name."),
     ] = None,
     subscription: Annotated[
         str | None,
@@ -32,7 +29,6 @@ def browse(
             "--sub",
             metavar="SUB",
             help="What this subscription reads, by its filter.",
-            autocompletion=complete_subscription,
         ),
     ] = None,
     start: Annotated[

@@ -37,6 +37,13 @@ def complete_subscription(ctx: typer.Context, incomplete: str) -> list[str]:
     return _complete(ctx, incomplete, "subscriptions", _subscriptions)
 
 
+def by_metavar(metavar: str | None) -> Callable[[typer.Context, str], list[str]] | None:
+    """What completes a parameter: one whose metavar is `TOPIC` or `SUB`, or has it before a `|`."""
+    return {"TOPIC": complete_topic, "SUB": complete_subscription}.get(
+        (metavar or "").partition("|")[0]
+    )
+
+
 def _complete(ctx: typer.Context, incomplete: str, kind: str, find: _Find) -> list[str]:
     project, stem = _given(ctx, "project", "FANLOG_PROJECT") or PROJECT_DEFAULT, ""
     fragment = incomplete

@@ -11,7 +11,6 @@ import typer
 
 from fanlog import limits
 from fanlog.cli import options
-from fanlog.cli.completion import complete_subscription
 from fanlog.cli.groups import add_command
 from fanlog.cli.options import Remote
 from fanlog.cli.output import note, printable, resource
@@ -31,7 +30,6 @@ LetterSubscription = Annotated[
     typer.Argument(
         metavar="SUB",
         help="The subscription on the dead letter topic: short or full name.",
-        autocompletion=complete_subscription,
     ),
 ]
 MessageIds = Annotated[

@@ -2,7 +2,8 @@
 
 Typer reads options from the parameters of a function, one each. Here a parameter may also be a
 dataclass, which stands for one option for each of its fields; and `**given` stands for the options
-of a table of `Setting`s, from which `create` and `update` of a resource are made alike.
+of a table of `Setting`s, from which `create` and `update` of a resource are made alike. Names of
+topics and subscriptions complete in shells, by the metavar of the parameter.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from google.protobuf.message import Message
+from typer.models import ParameterInfo
 
-from fanlog.cli.completion import complete_topic
+from fanlog.cli.completion import by_metavar
 from fanlog.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -56,10 +58,7 @@ class Setting:
         option = flag(self.name)
         if self.kind == FLAG and command == "update" and not self.name.startswith("no_"):
             option += f"/--no-{option[2:]}"
-        completion = complete_topic if self.metavar == "TOPIC" else None
-        info = typer.Option(
-            option, metavar=self.metavar, help=self.help(command), autocompletion=completion
-        )
+        info = typer.Option(option, metavar=self.metavar, help=self.help(command))
         return _parameter(self.name, Annotated[self.kind, info], self.default)
 
     def value(self, given: Any, remote: Remote) -> object:
@@ -152,6 +151,9 @@ def _group_parameters(group: type) -> Iterable[Parameter]:
 
 
 def _parameter(name: str, annotation: object, default: object) -> Parameter:
+    for info in getattr(annotation, "__metadata__", ()):
+        if isinstance(info, ParameterInfo):
+            info.autocompletion = by_metavar(info.metavar)
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 

@@ -74,7 +74,7 @@ class JobOptions:
 @add_command(app)
 def replay(
     *,
-    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION")],
+    subscription: Annotated[str, typer.Argument(metavar="SUB")],
     window: WindowOptions,
     filter_: FilterText = None,
     to_topic: Annotated[
@@ -92,13 +92,15 @@ def replay(
 @add_command(app)
 def redrive(
     *,
-    subscription: Annotated[str, typer.Argument(metavar="DEAD_LETTER_SUBSCRIPTION")],
+    subscription: Annotated[
+        str, typer.Argument(metavar="SUB", help="A dead letter subscription: short or full name.")
+    ],
     window: WindowOptions,
     reason: Annotated[
         str | None, typer.Option(help="Only letters whose reason has this in it.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="SUBSCRIPTION", help="Only what failed on this one.")
+        str | None, typer.Option(metavar="SUB", help="Only what failed on this one.")
     ] = None,
     filter_: Annotated[
         str | None,

@@ -12,7 +12,6 @@ import typer
 from google.protobuf.duration_pb2 import Duration
 
 from fanlog import limits, times
-from fanlog.cli.completion import complete_subscription, complete_topic
 from fanlog.cli.output import Output, note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
@@ -46,14 +45,11 @@ SubscriptionName = Annotated[
     typer.Argument(
         metavar="SUB",
         help="A subscription: short or full name.",
-        autocompletion=complete_subscription,
     ),
 ]
 TopicName = Annotated[
     str,
-    typer.Argument(
-        metavar="TOPIC", help="A topic: short or full name.", autocompletion=complete_topic
-    ),
+    typer.Argument(metavar="TOPIC", help="A topic: short or full name."),
 ]
 LABEL_HELP = "A label; may be given many times."
 DataDir = Annotated[

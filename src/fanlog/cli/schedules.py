@@ -31,7 +31,12 @@ _CRON_HELP = (
 MISSED = {"skip": 1, "latest": 2, "all": 3}
 
 SETTINGS = (
-    Setting("topic", "topic", update="Publish to this topic.", full_name=options.topic),
+    Setting(
+        *("topic", "topic"),
+        update="Publish to this topic.",
+        metavar="TOPIC",
+        full_name=options.topic,
+    ),
     Setting("cron", "cron", update=_CRON_HELP),
     Setting("time_zone", "time_zone", "Time zone of the expression, such as Europe/Berlin; UTC."),
     Setting(

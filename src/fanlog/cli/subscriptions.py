@@ -379,7 +379,9 @@ def create(
 @add_command(app, "list")
 def list_(
     *,
-    topic: Annotated[str | None, typer.Option(help="Only the subscriptions of this topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Only the subscriptions of this topic.")
+    ] = None,
     remote: Remote,
 ) -> None:
     """List the subscriptions of a project, or of one topic."""

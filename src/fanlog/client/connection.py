@@ -32,6 +32,8 @@ _OPTIONS: Final = [
     ("grpc.enable_http_proxy", 0),
     # One that waits before it connects again would make its neighbours wait, too.
     ("grpc.use_local_subchannel_pool", 1),
+    # gRPC's own is two minutes: a server that is back for so long would still be called away.
+    ("grpc.max_reconnect_backoff_ms", 5_000),
 ]
 
 ReplyT = TypeVar("ReplyT", bound=Message)

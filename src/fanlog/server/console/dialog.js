@@ -39,25 +39,18 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 		const wrong = h("p.failure", { role: "alert", hidden: true });
 		const will = h("p", { class: danger ? "will danger" : "will", role: "status", hidden: !estimate }, "Counting what it would do…");
 		const asked = confirmName ? [...fields, ["confirmed", `Type ${confirmName} to go on`, "text", { required: true }]] : fields;
-		let [turn, counted] = [0];
-		async function count(values) {
+		let [turn, counted, counting] = [0];
+		function count(values) {
 			const asks = estimate(values);
-			if (!asks) return;
-			if (JSON.stringify(asks) === counted) return;
-			counted = JSON.stringify(asks);
+			const key = JSON.stringify(asks);
+			if (!asks || key === counted) return;
+			counted = key;
 			const mine = ++turn;
-			try {
-				const { sentence } = await post("/v1/acts:estimate", asks);
-				if (mine === turn) will.textContent = /[.!?]$/.test(sentence) ? sentence : `${sentence[0].toUpperCase()}${sentence.slice(1)}.`;
-			} catch (error) {
-				if (mine === turn) will.textContent = error.message;
-			}
+			counting = post("/v1/acts:estimate", asks).then(({ sentence }) => (/[.!?]$/.test(sentence) ? sentence : `${sentence[0].toUpperCase()}${sentence.slice(1)}.`), (error) => error.message)
+				.then((words) => { if (mine === turn) will.textContent = words; });
 		}
 		const later = soon(count);
-		const made = form(asked, (values) => {
-			if (!estimate) return;
-			later(values);
-		});
+		const made = form(asked, (values) => estimate && later(values));
 		const go = h("button", { type: "submit", class: danger ? "danger" : "primary" }, label);
 		let result;
 		const body = h("form", { onsubmit: async (event) => {
@@ -66,6 +59,8 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 			const values = made.values();
 			if (confirmName && values.confirmed !== confirmName) return fail(`That is not ${confirmName}.`);
 			go.disabled = true;
+			// What would be done is told before it is.
+			await counting;
 			try {
 				result = (await act(values)) ?? {};
 				dialog.close();
