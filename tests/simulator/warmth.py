@@ -44,14 +44,25 @@ class Warmth:
 
 
 def differences(one: Any, other: Any) -> Iterator[str]:
-    """Where two graphs of objects differ; the order of mappings is not looked at."""
+    """Where two graphs of objects differ; the order of mappings is not looked at.
+
+    What is one object in the one graph is one in the other: a change of it is seen by all that have
+    it. Values that never change may be one or several.
+    """
     seen: set[tuple[int, int]] = set()
+    twins: dict[int, int] = {}
+    twins_back: dict[int, int] = {}
     todo: list[tuple[str, Any, Any]] = [("", one, other)]
     while todo:
         path, left, right = todo.pop()
         if left is right or (id(left), id(right)) in seen:
             continue
         seen.add((id(left), id(right)))
+        if _may_change(left) and not (
+            twins.setdefault(id(left), id(right)) == id(right)
+            and twins_back.setdefault(id(right), id(left)) == id(left)
+        ):
+            yield f"{path}: {left!r} is one object in one of them, and several in the other"
         if type(left) is not type(right):
             yield f"{path}: {left!r}, and {right!r}"
         elif isinstance(left, _PLAIN):
@@ -73,6 +84,14 @@ def differences(one: Any, other: Any) -> Iterator[str]:
                 (f"{path}.{name}", getattr(left, name, None), getattr(right, name, None))
                 for name in _fields(left)
             )
+
+
+def _may_change(found: object) -> bool:
+    """Whether it is an object with a life: no value, nor code."""
+    if isinstance(found, (*_PLAIN, *_CODE, tuple)):
+        return False
+    made_as = getattr(type(found), "__dataclass_params__", None)
+    return made_as is None or not made_as.frozen
 
 
 def _fields(found: object) -> list[str]:

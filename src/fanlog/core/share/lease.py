@@ -114,7 +114,8 @@ class LeaseTable:
     def restored(cls, held: Iterable[LeaseHeld], cursor: Cursor, latest_s: float) -> LeaseTable:
         """The leases of before a restart, less acknowledged offsets; none ends after `latest_s`."""
         table = cls()
-        for one in held:
+        # As their keys are, in whichever order they were held: one state has one table.
+        for one in sorted(held, key=lambda one: (one.generation, one.part)):
             assert one.offsets is not None
             offsets = BitMap64(o for o in one.offsets if o not in cursor)
             if offsets:
