@@ -18,8 +18,8 @@ from crash.world import Clients, subscription_name, topic_name
 
 SEED = 99
 CUTS = 10
-#: Three subscribers and two publishers, each on a connection of its own.
-CLIENTS = 5
+#: Four subscribers and two publishers, each on a connection of its own.
+CLIENTS = 6
 KEYS = [f"key-{number}" for number in range(6)]
 
 
@@ -57,6 +57,7 @@ def test_cut_again_and_again_nothing_is_lost(served, proxy, caplog):
         "plain": {},
         "once": {"enable_exactly_once_delivery": True},
         "ordered": {"enable_message_ordering": True},
+        "ordered-once": {"enable_message_ordering": True, "enable_exactly_once_delivery": True},
     }
     clients.publisher.create_topic(name=topic_name("cut"))
     for name, fields in subscriptions.items():
@@ -70,6 +71,7 @@ def test_cut_again_and_again_nothing_is_lost(served, proxy, caplog):
     load.subscribe("plain")
     load.subscribe("once", exactly_once=True)
     load.subscribe("ordered")
+    load.subscribe("ordered-once", exactly_once=True)
     load.publish("cut", KEYS[:3], pause_s=0.04)
     load.publish("cut", KEYS[3:], pause_s=0.04)
 
@@ -92,5 +94,9 @@ def test_cut_again_and_again_nothing_is_lost(served, proxy, caplog):
     assert history.acked_count("once") >= history.published_count("cut") * 0.9
     assert history.unordered_ids("cut") == []
     assert history.out_of_order("cut", "ordered") == []
+    assert history.came_back("ordered-once") == []
+    assert history.sent_out_of_order("cut", "ordered") == []
+    assert history.sent_out_of_order("cut", "ordered-once") == []
+    assert history.acked_out_of_order("cut", "ordered-once") == []
     assert served.stop()[0] == 0
     assert "Traceback" not in served.log_path.read_text()
