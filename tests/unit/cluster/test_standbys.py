@@ -57,9 +57,7 @@ class TestMembers:
         standbys.announce(said("b", 1000, obstacle="its clock is off"), 100.0)
         standbys.announce(said("c", 950), 100.0)
         assert standbys.successor(100.0) == "c"
-        assert (
-            standbys.check_successor("b", 100.0) == "'b' cannot own the log: its clock is off"
-        )
+        assert standbys.check_successor("b", 100.0) == "'b' cannot own the log: its clock is off"
         standbys.announce(said("b", 1000), 101.0)
         assert standbys.successor(101.0) == "b"
         assert standbys.check_successor("b", 101.0) == ""
