@@ -51,6 +51,8 @@ class Load:
         self._others: list[threading.Thread] = []
         self._clients: list[Any] = []
         self._futures: list[Any] = []
+        #: Ids of acknowledgements under exactly-once, neither confirmed nor refused yet.
+        self._asked: set[str] = set()
 
     def publish(self, topic: str, keys: Sequence[str] = ("",), *, pause_s: float = 0.0) -> None:
         """Publish until told otherwise, again whenever a request fails, as official clients do."""
@@ -99,13 +101,15 @@ class Load:
         )
 
         def received(message: Any) -> None:
+            if exactly_once:
+                self._asked.add(message.ack_id)
             self.history.delivered(
                 subscription, message.message_id, message.data, key=message.ordering_key
             )
             self.history.ack_sent(subscription, [message.message_id])
             if exactly_once:
                 answer = message.ack_with_response()
-                answer.add_done_callback(self._confirmed(subscription, message.message_id))
+                answer.add_done_callback(self._confirmed(subscription, message))
             else:
                 message.ack()
 
@@ -155,6 +159,11 @@ class Load:
         ended = [future.exception() for future in self._futures if future.done()]
         assert not ended, ended
         assert not self.broken, self.broken
+
+    @property
+    def acks_under_way(self) -> int:
+        """Acknowledgements under exactly-once that clients ask for still."""
+        return len(self._asked)
 
     def close(self) -> None:
         """End the subscribers; they must be alive until then."""
@@ -232,12 +241,13 @@ class Load:
         subscriber.delete_subscription(subscription=subscription, retry=None)
         publisher.delete_topic(topic=topic, retry=None)
 
-    def _confirmed(self, subscription: str, message_id: str) -> Callable[[Any], None]:
+    def _confirmed(self, subscription: str, message: Any) -> Callable[[Any], None]:
         def done(answer: Any) -> None:
+            self._asked.discard(message.ack_id)
             # Refused when the lease is over: the message comes again.
             with suppress(AcknowledgeError):
                 answer.result()
-                self.history.acked(subscription, [message_id])
+                self.history.acked(subscription, [message.message_id])
 
         return done
 

@@ -20,6 +20,8 @@ from kafka.networks import Network
 from kafka.serving import SESSION_S, until
 from kafka.troubled import Troubled, publisher_of, troubled
 
+#: Longer than two nodes can believe that they own.
+UNANSWERED_S = 5 * SESSION_S
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -77,7 +79,7 @@ def test_an_owner_is_cut_off_from_its_standbys(network: Network, running: Troubl
     until(lambda: not standbys_of(running, owner), "the owner still hears its standbys")
     told = Answers(running)
     with publisher_of(nodes[others[0]].endpoint) as client:
-        told.publish(client, b"by way of one that does not reach the owner", timeout_s=5)
+        told.publish(client, b"by way of one that does not reach the owner", timeout_s=UNANSWERED_S)
     assert not told.answered
     running.goes_on()
     assert nodes[owner].describe().term == term
@@ -102,7 +104,11 @@ def test_an_owner_is_cut_off_from_everything_but_its_clients(network: Network, r
             if other != owner:
                 network.cut(owner, other)
         publishing = [
-            threading.Thread(target=told.publish, args=(client, b"%d" % number))
+            threading.Thread(
+                target=told.publish,
+                args=(client, b"%d" % number),
+                kwargs={"timeout_s": UNANSWERED_S},
+            )
             for number in range(5)
         ]
         for thread in publishing:

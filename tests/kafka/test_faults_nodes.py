@@ -36,7 +36,11 @@ from kafka.troubled import FLOW, Troubled, publisher_of, troubled
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TESTS = Path(__file__).resolve().parent.parent
-PAUSE_S = 10.0
+#: An owner that stands still, in every run and at night.
+PAUSES_S = [
+    3 * SESSION_S,
+    pytest.param(10.0, marks=pytest.mark.nightly),
+]
 #: Kafka without a quorum, in every run and at night.
 SHORT_S, LONG_S = 5.0, 60.0
 
@@ -62,7 +66,8 @@ def test_the_owner_is_killed(three: Kafka, running: Troubled):
     running.check()
 
 
-def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled):
+@pytest.mark.parametrize("seconds", PAUSES_S)
+def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled, seconds: float):
     """Two nodes believe that they own: the one that was paused has publishes to answer."""
     nodes = running.nodes
     owner = nodes.owner()
@@ -82,7 +87,7 @@ def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled):
             thread.start()
         next_owner = nodes.owner(but=owner)
         running.goes_on()
-        time.sleep(max(0.0, paused_s + PAUSE_S - time.monotonic()))
+        time.sleep(max(0.0, paused_s + seconds - time.monotonic()))
         nodes[owner].resume()
         for thread in publishing:
             thread.join()
@@ -96,6 +101,7 @@ def test_the_owner_is_paused_and_resumed(three: Kafka, running: Troubled):
     assert nodes.owner() == next_owner
 
 
+@pytest.mark.nightly
 def test_the_leader_of_kafka_is_killed(three: Kafka, running: Troubled):
     running.goes_on()
     leader = three.node(leader_of(three, running.options))
@@ -106,6 +112,7 @@ def test_the_leader_of_kafka_is_killed(three: Kafka, running: Troubled):
     running.check()
 
 
+@pytest.mark.nightly
 def test_all_of_kafka_is_killed_and_started_again(three: Kafka, running: Troubled):
     running.goes_on()
     for node in three.nodes:
@@ -178,6 +185,7 @@ def fill(hog: Path) -> None:
         os.fsync(file.fileno())
 
 
+@pytest.mark.nightly
 def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Troubled):
     """They say so, and follow; told to own, and with no owner, they leave it to the others."""
     nodes = running.nodes
@@ -191,7 +199,8 @@ def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Trou
         for node in (ahead, behind):
             until(partial(says_its_clock_is_off, node), "it says nothing", node.log_tail)
         nodes.await_standbys(4)
-        with suppress(grpc.RpcError):
+        until(partial(knows_its_trouble, nodes[owner], "ahead"), "the owner does not know it")
+        with pytest.raises(grpc.RpcError, match="'ahead' cannot own the log"):
             nodes[owner].move("ahead")
         running.goes_on()
         owner = nodes.owner()
@@ -207,6 +216,12 @@ def test_nodes_whose_clock_is_an_hour_off_do_not_own(three: Kafka, running: Trou
     assert not running.check().committers & {"ahead", "behind"}
 
 
+def knows_its_trouble(owner: NodeProcess, name: str) -> bool:
+    with suppress(grpc.RpcError):
+        return any(one.name == name and one.trouble for one in owner.describe().nodes)
+    return False
+
+
 def says_its_clock_is_off(node: NodeProcess) -> bool:
     with suppress(OSError):
         return "the clock of this node is 3" in node.readiness()
@@ -220,6 +235,7 @@ def shifted(seconds: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.nightly
 def test_caches_are_deleted_and_torn(three: Kafka, running: Troubled):
     """Nodes that begin again are as good as any: each owns afterwards."""
     nodes = running.nodes

@@ -91,10 +91,11 @@ class Troubled:
         self.load.stop_publishing()
         for name in SUBSCRIPTIONS:
             self._await_delivery(name)
-        # Confirmations that are under way would find their client closed.
+        # Confirmations that are under way would find their client closed. One that was cut off is
+        # refused when it is asked for again, and nothing comes back.
         until(
-            lambda: not self.load.history.unconfirmed("once"),
-            "acknowledgements are not confirmed",
+            lambda: not self.load.acks_under_way,
+            "acknowledgements are neither confirmed nor refused",
             self.nodes.log_tails,
         )
         return self._check_now()

@@ -160,12 +160,6 @@ class History:
         with self._lock:
             return len(self._subscriptions[subscription].acked)
 
-    def unconfirmed(self, subscription: str) -> list[str]:
-        """Messages that came, and whose acknowledgement was not confirmed."""
-        with self._lock:
-            seen = self._subscriptions[subscription]
-            return sorted({one.message_id for one in seen.delivered} - seen.acked.keys())
-
     def altered(self, topic: str, subscription: str) -> list[str]:
         """Messages that came with other bytes than were published under their id."""
         published = dict(self._published(topic))

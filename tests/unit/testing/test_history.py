@@ -217,12 +217,9 @@ def test_at_most_once_messages_may_be_missing_and_never_go_back(history):
     assert "message 3 of key 'a' came to s after 4" in sentence
 
 
-def test_answered_publishes_and_unconfirmed_acknowledgements(history):
+def test_answered_publishes(history):
     publish(history, 1, 2)
-    deliver(history, 1, 2)
-    history.acked("s", ["2"])
     assert history.answered("t") == [(str(n), hash(b"data of %d" % n)) for n in (1, 2)]
-    assert history.unconfirmed("s") == ["1"]
 
 
 def arrive(history: History, *ids: int, key: str = "k") -> None:
