@@ -19,7 +19,8 @@ from acceptance.served import FANLOG, PATIENCE_S, PORTS, clean_environ
 from fanlog.v1 import cluster_pb2 as pb
 from kafka.networks import Network
 
-SESSION_S = 1.5
+#: The default of `fanlog serve`: nodes on a machine that is busy with other things keep it.
+SESSION_S = 3.0
 #: Of one question to a node, which may stand still.
 ASK_S = 5.0
 #: Longest that anything may take on a machine with much else to do.

@@ -21,7 +21,7 @@ from kafka.serving import SESSION_S, until
 from kafka.troubled import Troubled, publisher_of, troubled
 
 #: Longer than two nodes can believe that they own.
-UNANSWERED_S = 5 * SESSION_S
+UNANSWERED_S = 3 * SESSION_S
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -91,6 +91,7 @@ def test_an_owner_is_cut_off_from_its_standbys(network: Network, running: Troubl
     running.check()
 
 
+@pytest.mark.nightly
 def test_an_owner_is_cut_off_from_everything_but_its_clients(network: Network, running: Troubled):
     """Two nodes believe that they own: the old one answers nobody, be it a pull."""
     nodes = running.nodes

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 TESTS = Path(__file__).resolve().parent.parent
 #: An owner that stands still, in every run and at night.
 PAUSES_S = [
-    3 * SESSION_S,
+    2 * SESSION_S,
     pytest.param(10.0, marks=pytest.mark.nightly),
 ]
 #: Kafka without a quorum, in every run and at night.

@@ -25,6 +25,7 @@ from kafka.troubled import FLOW, publisher_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+@pytest.mark.nightly
 def test_a_topic_with_strange_records_that_is_deleted(
     kafka: Kafka, cluster: str, options: KafkaOptions, tmp_path: Path
 ):

@@ -32,9 +32,11 @@ SUBSCRIPTIONS: dict[str, dict[str, bool]] = {
 }
 KEYS = [f"key-{number}" for number in range(6)]
 #: So few that a client with little time has dealt with them before their leases end.
-AT_ONCE = 100
+AT_ONCE = 25
+#: A cut connection loses messages on their way, and they come again when their leases end.
+LEASE_S = 20
 #: Between two requests of one publisher.
-PAUSE_S = 0.05
+PAUSE_S = 0.1
 #: Messages of some requests more than publishers have under way: some of them began just now.
 MORE = 40
 
@@ -51,9 +53,9 @@ class Troubled:
         self._door = Proxy(first.endpoint)
         self._make_resources(first)
         self.load = Load(self._door.endpoint, seed)
-        self.load.subscribe("plain", lease_s=60, messages_max=AT_ONCE)
+        self.load.subscribe("plain", lease_s=LEASE_S, messages_max=AT_ONCE)
         # These leases outlive their owner: what one that is killed had leased comes after that.
-        self.load.subscribe("once", exactly_once=True, lease_s=20, messages_max=AT_ONCE)
+        self.load.subscribe("once", exactly_once=True, lease_s=LEASE_S, messages_max=AT_ONCE)
         self._publish()
 
     def lead_to(self, name: str) -> NodeProcess:
