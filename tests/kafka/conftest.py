@@ -38,6 +38,8 @@ _GROUPS = {
 }
 
 
+# Before xdist reads the groups, also where these tests alone are asked for.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

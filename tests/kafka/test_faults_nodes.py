@@ -152,6 +152,7 @@ def test_kafka_has_no_quorum(three: Kafka, running: Troubled, seconds: float):
     running.check()
 
 
+@pytest.mark.nightly
 def test_the_disk_of_the_owner_is_full(three: Kafka, running: Troubled, small_disk: Path):
     """Kafka has acknowledged the commit, and the cache cannot take it: another node answers."""
     nodes, cache_dir = running.nodes, small_disk / "cache"

@@ -28,7 +28,7 @@ from fanlog.cluster.renewing import Renewer
 from fanlog.cluster.standbys import Standbys
 from fanlog.cluster.tenure import OwnerTenure
 from fanlog.cluster.term import OpenShard, OwnerTerm, Shard, pause
-from fanlog.cluster.troubles import NO_TROUBLE, Trouble, Troubles
+from fanlog.cluster.troubles import NO_TROUBLE, NodeTrouble, NodeTroubles
 from fanlog.errors import FailedPrecondition
 from fanlog.log.replicated.api import ReplicaClock, ReplicatedEngine, Standing
 
@@ -83,7 +83,7 @@ class ClusterNode(Generic[Shard]):
         )
         self.standbys = Standbys(session)
         self.part: Part = "starting"
-        self._troubles = Troubles(card.name)
+        self._troubles = NodeTroubles(card.name)
         self._rest_until_s = -math.inf
         #: Why it leaves the shard to others until then.
         self._rest_trouble = NO_TROUBLE
@@ -239,7 +239,7 @@ class ClusterNode(Generic[Shard]):
         """Say what part this node has, and what is in its way."""
         if standing.role == "failed":
             self.part = "failed"
-            self._troubles.say(Trouble("following", standing.sentence))
+            self._troubles.say(NodeTrouble("following", standing.sentence))
             return
         if not seen.is_whole or (self.part in ("starting", "failed") and is_behind(seen)):
             self.part = "starting"
@@ -247,19 +247,19 @@ class ClusterNode(Generic[Shard]):
             self.part = "standby"
         trouble = self._obstacle_to_own(seen, now)
         if not trouble.sentence:
-            trouble = Trouble("announcing", self._herald.trouble)
+            trouble = NodeTrouble("announcing", self._herald.trouble)
         self._troubles.say(trouble)
 
-    def _obstacle_to_own(self, seen: Seen, now: float) -> Trouble:
+    def _obstacle_to_own(self, seen: Seen, now: float) -> NodeTrouble:
         """Why this node, which may have read all of the log, would leave it to others."""
         if self._bearings.has_twin:
-            return Trouble(
+            return NodeTrouble(
                 "name",
                 f"another node of the cluster has the name {self.card.name!r}; give each its own "
                 "(--node)",
             )
         if seen.is_whole and (obstacle := self._bearings.vigil.obstacle(seen)):
-            return Trouble("clock", obstacle)
+            return NodeTrouble("clock", obstacle)
         return self._rest_trouble if now < self._rest_until_s else NO_TROUBLE
 
     async def _take_over(self, before: Seen) -> OwnerTenure | None:
@@ -389,7 +389,7 @@ class ClusterNode(Generic[Shard]):
     def _rest(self, sessions: float, why: str) -> None:
         """Leave the shard to other nodes for so long."""
         self._rest_until_s = self._now() + sessions * self.session.length_s
-        self._rest_trouble = Trouble("owning", why)
+        self._rest_trouble = NodeTrouble("owning", why)
         self._troubles.say(self._rest_trouble)
 
     async def _join_renewer(self) -> None:

@@ -10,16 +10,16 @@ log = logging.getLogger("fanlog.cluster")
 TroubleKind = Literal["none", "following", "name", "clock", "owning", "announcing"]
 
 
-class Trouble(NamedTuple):
+class NodeTrouble(NamedTuple):
     kind: TroubleKind
     #: Empty for none.
     sentence: str
 
 
-NO_TROUBLE = Trouble("none", "")
+NO_TROUBLE = NodeTrouble("none", "")
 
 
-class Troubles:
+class NodeTroubles:
     """The present trouble of a node.
 
     It is logged when it comes, and not again while its kind lasts: sentences have numbers in them,
@@ -34,7 +34,7 @@ class Troubles:
     def sentence(self) -> str:
         return self._present.sentence
 
-    def say(self, trouble: Trouble) -> None:
+    def say(self, trouble: NodeTrouble) -> None:
         if not trouble.sentence:
             trouble = NO_TROUBLE
         elif trouble.kind != self._present.kind:
