@@ -13,6 +13,8 @@ from typing import Any
 from bench.session import STEP_S, Stalled
 
 _JOIN_S = 30
+#: A new process imports for long on a busy machine.
+_READY_S = 180
 
 #: What a helper does: connect, call the function it is given to wait for the word, and return.
 Work = Callable[..., Any]
@@ -49,7 +51,7 @@ class Helpers:
 
     def wait_until_ready(self) -> None:
         for pipe in self._pipes:
-            _receive(pipe, _JOIN_S)
+            _receive(pipe, _READY_S)
 
     def begin(self) -> None:
         for pipe in self._pipes:

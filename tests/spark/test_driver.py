@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from fanlog.client import Client
 from fanlog.errors import InvalidArgument
 from fanlog.lake.location import Location
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.driver import LocalDriver, driver_of
+from fanlog.pipeline.heartbeat import Heartbeat
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.jobs.work import Stopped, Work
 from fanlog.pipeline.process import Pipeline
+from fanlog.v1 import pipelines_pb2 as pb
 from spark.connected import stop
 
 
@@ -136,3 +139,29 @@ def test_a_pipeline_ends_when_spark_is_gone_and_not_when_a_flow_fails(tmp_path, 
     pipeline._flow_failed("archive", "the lake is full")
     assert pipeline.is_lost is not is_alive
     assert ends == ([] if is_alive else ["now"])
+
+
+def test_a_heartbeat_tells_of_the_spark_it_runs_on(spark, start_broker, tmp_path):
+    server = start_broker()
+    context = Context(spark, server.endpoint, Location.parse(str(tmp_path / "lake")))
+    pipeline = Pipeline(context, tmp_path, master="local[2]")
+    heartbeat = Heartbeat(lambda: Client(server.endpoint), pipeline._report)
+    with Client(server.endpoint) as client:
+        heartbeat.tell(client)
+        (told,) = pipelines_of(client)
+        assert (told.spark_version, told.master, told.parallelism) == (
+            spark.version,
+            "local[2]",
+            2,
+        )
+        assert [flow.name for flow in told.flows] == ["archive", "export", "dead letters", "stats"]
+        assert not any(flow.HasField("batch") for flow in told.flows)
+        heartbeat.tell(client, leaving=True)
+        assert pipelines_of(client) == []
+
+
+def pipelines_of(client: Client) -> list[pb.Pipeline]:
+    found = client.call(
+        "fanlog.v1.Pipelines/ListPipelines", pb.ListPipelinesRequest(), pb.ListPipelinesResponse
+    )
+    return list(found.pipelines)

@@ -125,14 +125,25 @@ def test_with_spark(spark, start_broker, location, tmp_path):
     end_minute(server)
     # It runs on until it is stopped.
     flow = Flow("stats", lambda: stats.start(every_s=0.1), monotonic=time.monotonic)
+    before_s = time.time()
     flow.start()
     try:
         late_s = time.monotonic() + PATIENCE_S
         while not is_told(location):
             assert time.monotonic() < late_s, flow.error
             time.sleep(0.05)
+        # How a pipeline says it is: the batch is Spark's to tell, once it has ended.
+        while (report := flow.report()).batch is None:
+            assert time.monotonic() < late_s, report
+            time.sleep(0.05)
     finally:
         flow.stop()
+    assert (report.name, report.state, report.failures) == ("stats", "RUNNING", 0)
+    assert report.started_s is not None
+    assert report.batch_s is not None
+    # Spark rounds down to milliseconds.
+    assert before_s <= report.started_s <= report.batch_s + PATIENCE_S
+    assert before_s - 1 <= report.batch_s <= time.time()
     server.publish(topic, b"4444", b"55555")
     end_minute(server)
     finished(lambda: stats.start(only_now=True))

@@ -33,5 +33,9 @@ class Context:
         return driver_of(self.spark)
 
     @cached_property
+    def spark_version(self) -> str:
+        return self.spark.version
+
+    @cached_property
     def parallelism(self) -> int:
         return parallelism_of(self.spark)

@@ -111,6 +111,12 @@ class Pipeline:
         ]
 
     def start(self) -> None:
+        # Asked once: a heartbeat goes on when Spark does not answer.
+        log.info(
+            "action=pipeline_start spark=%s tasks=%d",
+            self._context.spark_version,
+            self._context.parallelism,
+        )
         for flow in self.flows:
             flow.start()
         for thread in self._threads:
@@ -129,7 +135,7 @@ class Pipeline:
         return PipelineReport(
             name=self._name,
             version=version("fanlog"),
-            spark_version=self._context.spark.version,
+            spark_version=self._context.spark_version,
             master=self._master,
             parallelism=self._context.parallelism,
             started_s=self._started_s,
