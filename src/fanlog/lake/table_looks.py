@@ -11,10 +11,10 @@ from deltalake.exceptions import DeltaError
 
 from fanlog import limits
 from fanlog.lake import upkeep
-from fanlog.lake.api import FileLook, TableLook
 from fanlog.lake.location import Location
 from fanlog.lake.rewrites import TARGET_BYTES
 from fanlog.lake.tables import MESSAGES
+from fanlog.model.lake_tables import FileLook, TableLook
 
 
 def look(location: Location) -> list[TableLook]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fanlog import limits
 from fanlog.broker.broker import Broker
+from fanlog.model.lake_tables import FileLook, TableLook
 from fanlog.server.methods import method
 from fanlog.v1 import lake_pb2 as pb
 from fanlog.wire.fields import timestamp
-
-if TYPE_CHECKING:
-    # A server without a lake is installed without what a lake needs.
-    from fanlog.lake.api import FileLook, TableLook
 
 #: Ranges of offsets that are named of a partition.
 RANGES_MAX = 100

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.errors import FailedPrecondition
-
-if TYPE_CHECKING:
-    # A server without a lake is installed without what a lake needs.
-    from fanlog.lake.api import TableLook
+from fanlog.model.lake_tables import TableLook
 
 #: Looks at all tables, and blocks.
-LookAtTables = Callable[[], "Sequence[TableLook]"]
+LookAtTables = Callable[[], Sequence[TableLook]]
 
 
 class TableLooks:
