@@ -51,7 +51,7 @@ LOOKING = (
             Figure(key="all-ratio", label="all, over none", unit="x"),
         ),
         counted="messages",
-        count=30_000,
+        count=20_000,
         # It is the best of some rounds: the first one warms up.
         is_warmed_up=False,
         needs_own_servers=True,

@@ -99,7 +99,7 @@ def test_flows_and_their_failures(look, server: Served):
     pipeline(server, name=SCRIPT[:80], error=SCRIPT)
     tab.sees("4.0.1").sees("local[2]")
     row = tab.page.locator("tbody tr").filter(has_text="export")
-    expect(row).to_contain_text("rests after a failure")
+    expect(row).to_contain_text("rests")
     expect(row).to_contain_text("<script>")
     assert tab.page.locator("main img, main script").count() == 0
     tab.accessible().fits().open().titled("Overview")

@@ -111,7 +111,7 @@ function pipelineCard(one) {
 			["Heard of", `${age(one.silent)} ago`], ["Job", one.job ? code(idOf(one.job)) : "none under way"]]),
 		h("h3.below", "Flows"), table(`Flows of ${one.name}`, [
 			rowName("Flow", "name"),
-			cell("State", (flow) => (one.missed ? badge("unknown") : health(flow.state === "RESTING" && "rests after a failure", "runs"))),
+			cell("State", (flow) => (one.missed ? badge("unknown") : health(flow.state === "RESTING" && "rests", "runs"))),
 			cell("Since", "startTime", ago),
 			number("Batch", (flow) => (flow.batch === undefined ? "–" : count(flow.batch))),
 			cell("Last batch", "batchTime", ago),
