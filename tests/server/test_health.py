@@ -124,6 +124,7 @@ def test_reflection_describes_what_is_served(server):
             "fanlog.v1.Browse",
             "fanlog.v1.Overview",
             "fanlog.v1.Inspection",
+            "fanlog.v1.Pipelines",
             "fanlog.v1.Schedules",
             "fanlog.v1.Alerts",
         }

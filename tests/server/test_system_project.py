@@ -43,6 +43,8 @@ OTHERS = {
     "Alerts": {"GetAlert", "ListAlerts"},
     "Schedules": {"GetSchedule", "ListSchedules"},
     "Inspection": {"Peek", "GetBacklog", "ListBacklogs", "Trace", "GetDelivery", "Estimate"},
+    # A report is soft state, of the server and of no project.
+    "Pipelines": {"ListPipelines", "ReportPipeline"},
     "Browse": {"Messages", "ParseFilter", "TryFilter"},
     "Overview": {"ListProblems", "SearchTopics", "SearchSubscriptions", "GetServer"},
 }

@@ -43,7 +43,7 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 		function count(values) {
 			const asks = estimate(values);
 			const key = JSON.stringify(asks);
-			if (!asks || key === counted) return;
+			if (!asks || key === counted || !dialog.open) return;
 			counted = key;
 			const mine = ++turn;
 			counting = post("/v1/acts:estimate", asks).then(({ sentence }) => (/[.!?]$/.test(sentence) ? sentence : `${sentence[0].toUpperCase()}${sentence.slice(1)}.`), (error) => error.message)
@@ -60,6 +60,7 @@ export function ask({ title, fields = [], act, label = title.split(/[ ?]/)[0], d
 			if (confirmName && values.confirmed !== confirmName) return fail(`That is not ${confirmName}.`);
 			go.disabled = true;
 			// What would be done is told before it is.
+			if (estimate) count(values);
 			await counting;
 			try {
 				result = (await act(values)) ?? {};

@@ -81,7 +81,7 @@ function mark(page) {
 	}
 }
 
-const NOWHERE = { path: "?", title: "Not here", open: () => ({ root }) => root.append(heading("Not here"), empty("There is no such page.", "The link may be of another version of the console.")) };
+const NOWHERE = { path: "?", title: "Not here", open: () => ({ root }) => root.append(heading("Not here"), empty("There is no such page.", "The link may be of another version.")) };
 
 async function open() {
 	leave.abort();
@@ -97,6 +97,8 @@ async function open() {
 	}
 	const { page, names } = pageOf(parts) ?? { page: NOWHERE };
 	mark(page);
+	// Acts on a page that is being replaced would not be seen.
+	at("main").inert = true;
 	const root = h("div.page");
 	const context = { root, names, query, signal, project, server: serverFacts, title: page.title,
 		may: await rights(`projects/${project}`), reload: open };
@@ -109,10 +111,11 @@ async function open() {
 	} catch (error) {
 		if (signal.aborted) return;
 		show(root, heading(page.title), failure(error));
-		// The server is away, or busy: later it may not be.
+		// Away, or busy: later it may not be.
 		if (error.status === 0 || error.status > 499) setTimeout(() => signal.aborted || open(), 3000);
 	}
 	if (signal.aborted) return;
+	at("main").inert = false;
 	show(at("main"), root);
 	const title = root.querySelector("h1");
 	document.title = `${title?.textContent ?? page.title} · Fanlog`;
@@ -130,6 +133,7 @@ function chooseProject() {
 
 async function start() {
 	leave.abort();
+	at("main").inert = false;
 	forPage();
 	try {
 		const session = await readSession();

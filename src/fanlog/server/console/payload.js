@@ -1,4 +1,4 @@
-// Data of messages as text, JSON and hex; of much a part at a time, so that ten megabytes do not freeze a page.
+// Data of messages as text, JSON and hex; a part at a time, so that ten megabytes do not freeze a page.
 
 import { button, h, note } from "./dom.js";
 

@@ -12,7 +12,7 @@ export async function cluster({ root, signal, may }) {
 	const nodes = section("Nodes");
 	let members = [];
 	const move = (to = "") => ask({ title: "Have another node own the log?", label: "Move", danger: true,
-		lead: "Calls wait for a moment meanwhile, and messages that are outstanding may be delivered again.",
+		lead: "Calls wait for a moment, and outstanding messages may be delivered again.",
 		fields: [["node", "To", "select", { value: to, options: [["", "the one that is furthest on"], ...members.filter((node) => node.role === "STANDBY").map((node) => node.name)] }]],
 		act: ({ node }) => post("/v1/cluster:move", { node }), done: (answer) => `${answer.to} is to own the log, which ${answer.from} had.` });
 	const mayMove = may("fanlog.cluster.move");

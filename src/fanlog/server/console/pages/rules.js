@@ -51,7 +51,7 @@ export async function alerts(context) {
 	const edit = (row) => changing(row, alertFields(row, subscriptions), (values) => ["alert", { limit: undefined, clear: undefined, ...limitsOf({ ...values, condition: row.condition }) }]);
 	await rulesPage(context, "alert", {
 		note: h("span", "A rule that begins or ends to hold publishes one message to ", ref(`projects/${project}/topics/fanlog.alerts`), "."),
-		create: { fields: alertFields(null, subscriptions), lead: "When it begins and when it ends to hold, one message is published to the topic fanlog.alerts.",
+		create: { fields: alertFields(null, subscriptions), lead: "When it begins or ends to hold, one message is published to the topic fanlog.alerts.",
 			bodyOf: (values) => ({ condition: values.condition, subscription: condition(values.condition)[1] ? fullName(values.subscription, "subscriptions", project) : undefined, ...limitsOf(values) }) },
 		columns: [
 			rowName("Name", "name", idOf),

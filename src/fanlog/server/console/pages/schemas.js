@@ -73,7 +73,7 @@ export async function schema({ root, names: [id], signal, project, reload }) {
 	const commit = () => ask({ title: `A new revision of ${id}`, label: "Commit", done: "The revision is committed.", fields: [definitionField(now.definition, now.type)],
 		act: ({ definition }) => post(`${pathOf(name)}:commit`, { schema: { type: now.type, definition } }) });
 	const rollback = (row) => ask({ title: `Go back to ${row.revisionId}?`, lead: "Its definition is committed once more, as the newest revision.", label: "Go back", done: "Gone back.", act: () => post(`${pathOf(name)}:rollback`, { revisionId: row.revisionId }) });
-	const dropRevision = (row) => ask({ title: `Delete revision ${row.revisionId}?`, danger: true, lead: "Messages that were published by it can no longer be decoded.", done: "The revision is gone.", act: () => remove(`${pathOf(`${name}@${row.revisionId}`)}:deleteRevision`) });
+	const dropRevision = (row) => ask({ title: `Delete revision ${row.revisionId}?`, danger: true, lead: "Messages published by it can no longer be decoded.", done: "The revision is gone.", act: () => remove(`${pathOf(`${name}@${row.revisionId}`)}:deleteRevision`) });
 	const drop = () => deleting("schema", name, { estimate: will("delete", name) });
 	root.append(heading(id, { kind: "Schema", badges: [badge(now?.type ?? "")], actions: [may("pubsub.schemas.commit") && asking("New revision", commit, reload, "primary"), may("pubsub.schemas.delete") && asking("Delete", drop, () => go(to(project, "schemas")), "danger quiet")] }));
 	const compare = section("Difference");

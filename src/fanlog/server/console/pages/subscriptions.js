@@ -83,7 +83,7 @@ const seek = (name, project, snapshots) => {
 	}[to]);
 	return ask({
 		title: `Seek ${idOf(name)}`, danger: true,
-		lead: "What is after the place is delivered again, as far as it is kept; what is before counts as acknowledged.",
+		lead: "What is after the place is delivered again, as far as it is kept; the rest counts as acknowledged.",
 		fields: [
 			["to", "To", "select", { options: [["earliest", "the oldest message kept"], ["now", "now: skip all that waits"], ["time", "a time"], ["message", "a message"], ["snapshot", "a snapshot"]] }],
 			...placeFields("to"),
