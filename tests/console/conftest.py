@@ -24,6 +24,8 @@ FLAGS = [
 HERE = Path(__file__).parent
 
 
+# Before xdist reads the groups, also where these tests alone are asked for.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

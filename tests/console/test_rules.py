@@ -48,6 +48,7 @@ def test_the_life_of_an_alert(look, server: Served):
 
 
 def test_a_problem_leads_to_its_alert(look, server: Served):
+    publish(server, "tea", *[{"data": data(number)} for number in range(2)])
     call(server, "POST", f"/v1/{P}/alerts?alertId=thirst", {
         "condition": "BACKLOG_MESSAGES", "subscription": f"{P}/subscriptions/pot", "limit": "1",
         "minimumTime": "0s",
