@@ -25,5 +25,5 @@ def without_collector() -> Iterator[None]:
 
 
 def let_collect() -> None:
-    """What was built may be looked at again, and goes."""
+    """Let the collector look at the built objects again, and free those that nothing refers to."""
     gc.unfreeze()

@@ -48,7 +48,7 @@ class Counted(Protocol):
 
 @dataclass(slots=True)
 class PartitionMetrics:
-    """What was appended to one partition."""
+    """Messages and bytes that were appended to one partition."""
 
     messages: int = 0
     size_bytes: int = 0

@@ -88,7 +88,7 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What does not change of it."""
+    """The facts of a process that stay the same while it runs."""
 
     version: str = ""
     #: The project of names that are given without one.

@@ -38,7 +38,7 @@ def complete_subscription(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def by_metavar(metavar: str | None) -> Callable[[typer.Context, str], list[str]] | None:
-    """What completes a parameter: one whose metavar is `TOPIC` or `SUB`, or has it before a `|`."""
+    """The completer of a parameter whose metavar is `TOPIC` or `SUB`, or has it before a `|`."""
     return {"TOPIC": complete_topic, "SUB": complete_subscription}.get(
         (metavar or "").partition("|")[0]
     )

@@ -58,7 +58,7 @@ class RowTable:
 
 @dataclass(slots=True)
 class View:
-    """What a screen shows."""
+    """The content of one screen of `fanlog top`."""
 
     table: RowTable
     sort: Column

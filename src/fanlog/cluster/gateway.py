@@ -160,7 +160,7 @@ class Gateway:
         self._change_to(self._link)
 
     def hold(self, *, ends_streams: bool = False) -> None:
-        """Nobody is known to own, or it is not sure: calls wait.
+        """Let calls wait: no node is known to own the log, or the owner is not sure.
 
         Streams go on if the same backend serves again, or end at once with `ends_streams`.
         """

@@ -126,7 +126,7 @@ def _read_secrets(path: Path) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passport:
-    """Who this node is to other nodes."""
+    """The names and the credentials by which other nodes know this node."""
 
     cluster: str
     node: str

@@ -10,7 +10,7 @@ from fanlog.cluster.link.link import Link
 
 
 class Card(Protocol):
-    """What is said of a node to others, as far as a link needs it."""
+    """A node as it tells others of itself, as far as a link needs it."""
 
     @property
     def name(self) -> str: ...
